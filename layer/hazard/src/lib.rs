@@ -1,0 +1,13 @@
+//! Which barriers does a stream of GPU operations need?
+//!
+//! This crate answers without Vulkan: operations are sets of [`Access`]es, barriers are pairs of [`Scope`]s, and
+//! everything else is arithmetic on them. The layer feeds it what an application records; the engine and the tests
+//! feed it streams of their own.
+
+pub mod access;
+pub mod policy;
+pub mod scope;
+
+pub use access::{Access, Kind, MemoryId, Range};
+pub use policy::{Policy, UnknownPolicy};
+pub use scope::{Barrier, Flags, Scope, Side, Stages};
