@@ -1,1 +1,3 @@
-//! Placeholder while the crate is being written.
+//! A decode engine for GGUF language models on Vulkan compute, built to be measured.
+
+pub mod results;
