@@ -37,7 +37,11 @@ impl Range {
         if end <= offset {
             return Range::Bytes { memory, start: offset, end: offset };
         }
-        Range::Bytes { memory, start: offset - offset % granule, end: end.checked_next_multiple_of(granule).unwrap_or(u64::MAX) }
+        Range::Bytes {
+            memory,
+            start: offset - offset % granule,
+            end: end.checked_next_multiple_of(granule).unwrap_or(u64::MAX),
+        }
     }
 
     /// Whether the two share a byte.
@@ -89,7 +93,12 @@ impl Access {
 
     /// A write of storage memory by a compute shader.
     pub fn shader_write(range: Range) -> Access {
-        Access { range, kind: Kind::Write, stages: Stages::COMPUTE_SHADER, flags: Flags::SHADER_STORAGE_WRITE }
+        Access {
+            range,
+            kind: Kind::Write,
+            stages: Stages::COMPUTE_SHADER,
+            flags: Flags::SHADER_STORAGE_WRITE,
+        }
     }
 
     /// Both accesses of something that may read and write anything at any stage, the host included.
@@ -118,7 +127,10 @@ mod tests {
         assert_eq!(Range::bytes(M, 70, 10, 64), Range::Bytes { memory: M, start: 64, end: 128 });
         assert_eq!(Range::bytes(M, 64, 64, 64), Range::Bytes { memory: M, start: 64, end: 128 });
         assert!(Range::bytes(M, 70, 0, 64).is_empty());
-        assert!(!Range::bytes(M, u64::MAX - 1, 100, 64).is_empty(), "a sum that wraps must not lose the range");
+        assert!(
+            !Range::bytes(M, u64::MAX - 1, 100, 64).is_empty(),
+            "a sum that wraps must not lose the range"
+        );
     }
 
     #[test]

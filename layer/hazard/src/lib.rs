@@ -5,9 +5,15 @@
 //! feed it streams of their own.
 
 pub mod access;
+pub mod planner;
 pub mod policy;
+mod ranges;
+mod relation;
 pub mod scope;
+pub mod tracker;
 
 pub use access::{Access, Kind, MemoryId, Range};
+pub use planner::{Counts, Hazards, Planner, Step, Verdict};
 pub use policy::{Policy, UnknownPolicy};
 pub use scope::{Barrier, Flags, Scope, Side, Stages};
+pub use tracker::{Carry, Cause, Due, Tracker};

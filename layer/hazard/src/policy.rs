@@ -86,6 +86,9 @@ mod tests {
             assert_eq!(policy.name().parse::<Policy>(), Ok(policy));
         }
         let message = "alias".parse::<Policy>().unwrap_err().to_string();
-        assert!(message.contains("'alias'") && Policy::ALL.iter().all(|p| message.contains(p.name())), "{message}");
+        assert!(
+            message.contains("'alias'") && Policy::ALL.iter().all(|p| message.contains(p.name())),
+            "{message}"
+        );
     }
 }

@@ -163,7 +163,8 @@ impl Stages {
     pub const EVERY: Stages = Stages::all().difference(COMPOUND_STAGES);
 
     /// The transfer stages that `ALL_TRANSFER` stands for.
-    pub const TRANSFERS: Stages = Stages::COPY.union(Stages::RESOLVE).union(Stages::BLIT).union(Stages::CLEAR);
+    pub const TRANSFERS: Stages =
+        Stages::COPY.union(Stages::RESOLVE).union(Stages::BLIT).union(Stages::CLEAR);
 
     /// Takes compound bits apart, by their meaning on `side`; the result has no compound bit.
     ///
@@ -336,7 +337,10 @@ mod tests {
             assert!(!Stages::all().expand(side).intersects(COMPOUND_STAGES));
         }
         assert!(Flags::SHADER_READ.expand().contains(Flags::SHADER_STORAGE_READ));
-        assert!(!Flags::SHADER_READ.expand().contains(Flags::UNIFORM_READ), "uniform reads are a flag of their own");
+        assert!(
+            !Flags::SHADER_READ.expand().contains(Flags::UNIFORM_READ),
+            "uniform reads are a flag of their own"
+        );
         assert!(!Flags::MEMORY_READ.expand().intersects(Flags::WRITES));
         assert!(!Flags::MEMORY_WRITE.expand().intersects(Flags::READS));
     }
@@ -345,7 +349,11 @@ mod tests {
     fn execution_reaches_back_in_a_first_scope_and_forward_in_a_second() {
         assert!(Stages::COMPUTE_SHADER.reach(Side::First).contains(Stages::DRAW_INDIRECT));
         assert_eq!(Stages::COMPUTE_SHADER.reach(Side::Second), Stages::COMPUTE_SHADER);
-        assert!(Stages::DRAW_INDIRECT.reach(Side::Second).contains(Stages::COMPUTE_SHADER | Stages::FRAGMENT_SHADER));
+        assert!(
+            Stages::DRAW_INDIRECT
+                .reach(Side::Second)
+                .contains(Stages::COMPUTE_SHADER | Stages::FRAGMENT_SHADER)
+        );
         assert_eq!(Stages::DRAW_INDIRECT.reach(Side::First), Stages::DRAW_INDIRECT);
         assert!(Stages::FRAGMENT_SHADER.reach(Side::First).contains(Stages::VERTEX_SHADER));
         assert!(!Stages::FRAGMENT_SHADER.reach(Side::First).contains(Stages::LATE_FRAGMENT_TESTS));

@@ -1,0 +1,227 @@
+//! Policies over the tracker, with the counts that every report shows.
+//!
+//! A planner is asked at three moments of a recording: the application asks for a barrier, an operation comes, what
+//! follows is unknown. Its answers are what to do at that moment; it never looks ahead. Every answer is counted, and
+//! always `asked + added = emitted + elided` once nothing is pending.
+
+use crate::access::Access;
+use crate::policy::Policy;
+use crate::scope::Barrier;
+use crate::tracker::{Carry, Cause, Due, Tracker};
+
+/// What becomes of a barrier that the application asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is emitted here, as asked.
+    Emit,
+    /// It is held back; a later [`Step`] or flush may emit what it stands for.
+    Hold,
+    /// It is never emitted.
+    Drop,
+}
+
+/// What surrounds an operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// To be emitted before the operation.
+    pub before: Option<Due>,
+    /// To be emitted after it.
+    pub after: Option<Barrier>,
+}
+
+/// Emissions of deferred barriers by what forced them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hazards {
+    /// Read after write.
+    pub raw: u64,
+    /// Write after read.
+    pub war: u64,
+    /// Write after write.
+    pub waw: u64,
+    /// What came before the command buffer.
+    pub prefix: u64,
+    /// What comes after it, or something unknown.
+    pub flush: u64,
+}
+
+/// Barriers of one recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Asked for by the application.
+    pub asked: u64,
+    /// Emitted, the added ones included.
+    pub emitted: u64,
+    /// Asked for and never emitted, or merged into another.
+    pub elided: u64,
+    /// Emitted without having been asked for.
+    pub added: u64,
+    /// What forced the deferred ones out.
+    pub hazards: Hazards,
+}
+
+/// Decides for one command buffer under one policy.
+#[derive(Clone, Debug)]
+pub struct Planner {
+    policy: Policy,
+    /// Only where barriers are deferred: the other policies look at no access.
+    tracker: Option<Tracker>,
+    /// Asked since the last emission.
+    held: u64,
+    counts: Counts,
+}
+
+impl Planner {
+    /// A planner at the beginning of a command buffer.
+    pub fn new(policy: Policy) -> Planner {
+        let tracker = (policy == Policy::AliasOnly).then(|| Tracker::new(Carry::AskedJoin));
+        Planner { policy, tracker, held: 0, counts: Counts::default() }
+    }
+
+    /// The policy it decides by.
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// Whether it looks at accesses at all. Where it does not, callers need not derive them.
+    pub fn needs_accesses(&self) -> bool {
+        self.tracker.is_some()
+    }
+
+    /// The application asks for `barrier`.
+    pub fn asked(&mut self, barrier: Barrier) -> Verdict {
+        self.counts.asked += 1;
+        match (self.policy, &mut self.tracker) {
+            (_, Some(tracker)) => {
+                tracker.asked(barrier);
+                self.held += 1;
+                Verdict::Hold
+            }
+            (Policy::None, None) => {
+                self.counts.elided += 1;
+                Verdict::Drop
+            }
+            (_, None) => {
+                self.counts.emitted += 1;
+                Verdict::Emit
+            }
+        }
+    }
+
+    /// The application asks for something that must be passed on as it is (a layout transition, say), after a
+    /// [`Planner::flush`] and before a [`Planner::restart`].
+    pub fn passed_through(&mut self) {
+        self.counts.asked += 1;
+        self.counts.emitted += 1;
+    }
+
+    /// An operation with these accesses comes next; `dispatch` says whether it is a dispatch.
+    pub fn operation(&mut self, accesses: &[Access], dispatch: bool) -> Step {
+        let before = self.tracker.as_mut().and_then(|t| t.operation(accesses));
+        self.count(before);
+        let after = (self.policy == Policy::Every && dispatch).then_some(Barrier::FULL);
+        if after.is_some() {
+            self.counts.added += 1;
+            self.counts.emitted += 1;
+        }
+        Step { before, after }
+    }
+
+    /// What follows is unknown, or nothing follows: what is returned must be emitted now.
+    pub fn flush(&mut self) -> Option<Due> {
+        let due = self.tracker.as_mut().and_then(Tracker::flush);
+        self.count(due);
+        // Whatever is still held orders nothing that is not ordered already.
+        self.counts.elided += std::mem::take(&mut self.held);
+        due
+    }
+
+    /// Something unknown happens here, after a [`Planner::flush`].
+    pub fn restart(&mut self) {
+        if let Some(tracker) = &mut self.tracker {
+            tracker.restart();
+        }
+    }
+
+    /// The counts so far. Barriers that are held back are in `asked` only, until something decides on them.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn count(&mut self, due: Option<Due>) {
+        let Some(due) = due else { return };
+        self.counts.emitted += 1;
+        self.counts.elided += self.held.saturating_sub(1);
+        self.held = 0;
+        let hazards = &mut self.counts.hazards;
+        *match due.cause {
+            Cause::Raw => &mut hazards.raw,
+            Cause::War => &mut hazards.war,
+            Cause::Waw => &mut hazards.waw,
+            Cause::Prefix => &mut hazards.prefix,
+            Cause::Flush => &mut hazards.flush,
+        } += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::{MemoryId, Range};
+    use crate::scope::{Flags, Scope, Stages};
+
+    fn compute() -> Barrier {
+        let scope = Scope { stages: Stages::COMPUTE_SHADER, flags: Flags::SHADER_READ | Flags::SHADER_WRITE };
+        Barrier { src: scope, dst: scope }
+    }
+
+    fn range(i: u64) -> Range {
+        Range::bytes(MemoryId(1), i * 256, 256, 64)
+    }
+
+    /// Three independent writers, then one reader of the last, a barrier after each.
+    fn run(policy: Policy) -> (Counts, Vec<Step>) {
+        let mut planner = Planner::new(policy);
+        let mut steps = Vec::new();
+        for accesses in [
+            [Access::shader_write(range(0)), Access::shader_read(range(9))],
+            [Access::shader_write(range(1)), Access::shader_read(range(9))],
+            [Access::shader_write(range(2)), Access::shader_read(range(9))],
+            [Access::shader_write(range(3)), Access::shader_read(range(2))],
+        ] {
+            steps.push(planner.operation(&accesses, true));
+            planner.asked(compute());
+        }
+        planner.flush();
+        (planner.counts(), steps)
+    }
+
+    #[test]
+    fn alias_only_emits_for_the_prefix_once_for_the_true_dependency_and_at_the_end() {
+        let (counts, steps) = run(Policy::AliasOnly);
+        assert_eq!(counts.asked, 4);
+        assert_eq!(steps[1].before.map(|d| d.cause), Some(Cause::Prefix), "anything may have come before");
+        assert_eq!(steps[2].before, None, "disjoint ranges need no barrier");
+        assert_eq!(steps[3].before.map(|d| d.cause), Some(Cause::Raw));
+        assert_eq!(counts.hazards, Hazards { prefix: 1, raw: 1, flush: 1, ..Hazards::default() });
+        assert_eq!((counts.emitted, counts.elided), (3, 1));
+    }
+
+    #[test]
+    fn every_policy_keeps_its_books() {
+        for policy in Policy::ALL {
+            let (c, steps) = run(policy);
+            assert_eq!(c.asked + c.added, c.emitted + c.elided, "{policy}");
+            let emitted = match policy {
+                Policy::Stock => 4,
+                Policy::Every => 8,
+                Policy::AliasOnly => 3,
+                Policy::None => 0,
+            };
+            assert_eq!(c.emitted, emitted, "{policy}");
+            assert_eq!(
+                steps.iter().filter(|s| s.after == Some(Barrier::FULL)).count(),
+                if policy == Policy::Every { 4 } else { 0 }
+            );
+        }
+    }
+}
