@@ -5,6 +5,7 @@
 //! feed it streams of their own.
 
 pub mod access;
+pub mod model;
 pub mod planner;
 pub mod policy;
 mod ranges;
@@ -17,3 +18,6 @@ pub use planner::{Counts, Hazards, Planner, Step, Verdict};
 pub use policy::{Policy, UnknownPolicy};
 pub use scope::{Barrier, Flags, Scope, Side, Stages};
 pub use tracker::{Carry, Cause, Due, Tracker};
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@
 //! kept: an unknown stage is still a stage, and chains through it are still chains.
 //!
 //! Vulkan lets one bit stand for several (`ALL_COMMANDS`, `ALL_TRANSFER`, `MEMORY_READ`, ...). Whoever compares
-//! masks first takes them apart, with [`Stages::expand`] and [`Flags::expand`]; whoever emits a barrier emits the
+//! masks first takes them apart, with [`Stages::expand`], [`Stages::execution`] and [`Flags::expand`]; whoever emits a barrier emits the
 //! masks as the application wrote them.
 
 use bitflags::bitflags;
@@ -52,6 +52,20 @@ bitflags! {
         const COMMAND_PREPROCESS = 1 << 17;
         /// The predicate of conditional rendering.
         const CONDITIONAL_RENDERING = 1 << 18;
+        /// Task shaders.
+        const TASK_SHADER = 1 << 19;
+        /// Mesh shaders.
+        const MESH_SHADER = 1 << 20;
+        /// Ray tracing shaders.
+        const RAY_TRACING_SHADER = 1 << 21;
+        /// Reading of the shading rate attachment.
+        const FRAGMENT_SHADING_RATE_ATTACHMENT = 1 << 22;
+        /// Reading of the fragment density map.
+        const FRAGMENT_DENSITY_PROCESS = 1 << 23;
+        /// Writing of transform feedback buffers.
+        const TRANSFORM_FEEDBACK = 1 << 24;
+        /// Copies of acceleration structures.
+        const ACCELERATION_STRUCTURE_COPY = 1 << 28;
         /// `vkCmdCopy*`.
         const COPY = 1 << 32;
         /// `vkCmdResolve*`.
@@ -66,6 +80,14 @@ bitflags! {
         const VERTEX_ATTRIBUTE_INPUT = 1 << 37;
         /// Every vertex, tessellation, geometry, task and mesh shader.
         const PRE_RASTERIZATION_SHADERS = 1 << 38;
+        /// Subpass shading (Huawei).
+        const SUBPASS_SHADER = 1 << 39;
+        /// The invocation mask (Huawei).
+        const INVOCATION_MASK = 1 << 40;
+        /// Cluster culling shaders (Huawei).
+        const CLUSTER_CULLING_SHADER = 1 << 41;
+        /// Where indirect copies read their arguments.
+        const COPY_INDIRECT = 1 << 46;
         const _ = !0;
     }
 
@@ -122,22 +144,34 @@ bitflags! {
     }
 }
 
-/// Where in the logical order of a pipeline a stage stands (Vulkan 1.4, 7.1.2 "Pipeline Stages").
-///
-/// The graphics stages, first to last. A first scope reaches back along it, a second scope forward.
-const GRAPHICS_ORDER: [Stages; 12] = [
-    Stages::DRAW_INDIRECT,
-    Stages::INDEX_INPUT,
-    Stages::VERTEX_ATTRIBUTE_INPUT,
-    Stages::VERTEX_SHADER,
-    Stages::TESSELLATION_CONTROL_SHADER,
-    Stages::TESSELLATION_EVALUATION_SHADER,
-    Stages::GEOMETRY_SHADER,
-    Stages::EARLY_FRAGMENT_TESTS,
-    Stages::FRAGMENT_SHADER,
-    Stages::LATE_FRAGMENT_TESTS,
-    Stages::COLOR_ATTACHMENT_OUTPUT,
-    Stages::BOTTOM_OF_PIPE,
+/// What comes directly before what in the logical order of a pipeline (Vulkan 1.4, 7.1.2 "Pipeline Stages"): the
+/// primitive, mesh, compute, ray tracing and transfer pipelines in one list, sorted so that one walk through it finds
+/// everything later, and one walk backwards everything earlier. Conditional rendering has no specified place.
+const LOGICAL_ORDER: [(Stages, Stages); 15] = [
+    (
+        Stages::DRAW_INDIRECT,
+        Stages::INDEX_INPUT
+            .union(Stages::TASK_SHADER)
+            .union(Stages::COMPUTE_SHADER)
+            .union(Stages::RAY_TRACING_SHADER),
+    ),
+    (Stages::INDEX_INPUT, Stages::VERTEX_ATTRIBUTE_INPUT),
+    (Stages::VERTEX_ATTRIBUTE_INPUT, Stages::VERTEX_SHADER),
+    (Stages::VERTEX_SHADER, Stages::TESSELLATION_CONTROL_SHADER),
+    (Stages::TESSELLATION_CONTROL_SHADER, Stages::TESSELLATION_EVALUATION_SHADER),
+    (Stages::TESSELLATION_EVALUATION_SHADER, Stages::GEOMETRY_SHADER),
+    (Stages::GEOMETRY_SHADER, Stages::TRANSFORM_FEEDBACK),
+    (Stages::TRANSFORM_FEEDBACK, Stages::FRAGMENT_SHADING_RATE_ATTACHMENT),
+    (Stages::TASK_SHADER, Stages::MESH_SHADER),
+    (Stages::MESH_SHADER, Stages::FRAGMENT_SHADING_RATE_ATTACHMENT),
+    (
+        Stages::FRAGMENT_SHADING_RATE_ATTACHMENT.union(Stages::FRAGMENT_DENSITY_PROCESS),
+        Stages::EARLY_FRAGMENT_TESTS,
+    ),
+    (Stages::EARLY_FRAGMENT_TESTS, Stages::FRAGMENT_SHADER),
+    (Stages::FRAGMENT_SHADER, Stages::LATE_FRAGMENT_TESTS),
+    (Stages::LATE_FRAGMENT_TESTS, Stages::COLOR_ATTACHMENT_OUTPUT),
+    (Stages::COPY_INDIRECT, Stages::TRANSFERS),
 ];
 
 /// Bits that stand for others and that no access ever carries.
@@ -163,67 +197,87 @@ impl Stages {
     pub const EVERY: Stages = Stages::all().difference(COMPOUND_STAGES);
 
     /// The transfer stages that `ALL_TRANSFER` stands for.
-    pub const TRANSFERS: Stages =
-        Stages::COPY.union(Stages::RESOLVE).union(Stages::BLIT).union(Stages::CLEAR);
+    pub const TRANSFERS: Stages = Stages::COPY
+        .union(Stages::RESOLVE)
+        .union(Stages::BLIT)
+        .union(Stages::CLEAR)
+        .union(Stages::ACCELERATION_STRUCTURE_COPY);
 
-    /// Takes compound bits apart, by their meaning on `side`; the result has no compound bit.
+    /// The stages whose *accesses* a mask covers: compound bits are taken apart, and the result has none.
     ///
-    /// `TOP_OF_PIPE` in a first scope and `BOTTOM_OF_PIPE` in a second one name no stage; the other way round
-    /// they name every stage a command can have, which never includes the host.
-    pub fn expand(self, side: Side) -> Stages {
+    /// `TOP_OF_PIPE` and `BOTTOM_OF_PIPE` cover no access, on either side. A stage without a name in this file belongs
+    /// to `ALL_COMMANDS` and to no other compound: taking a compound for wider than it is would make an emitted barrier
+    /// look as if it ordered what it does not.
+    pub fn expand(self) -> Stages {
         let mut out = self & !COMPOUND_STAGES;
-        let everything = match side {
-            Side::First => Stages::BOTTOM_OF_PIPE,
-            Side::Second => Stages::TOP_OF_PIPE,
-        };
-        if self.intersects(Stages::ALL_COMMANDS | everything) {
+        if self.contains(Stages::ALL_COMMANDS) {
             out |= Stages::EVERY & !Stages::HOST;
         }
-        if self.intersects(Stages::ALL_GRAPHICS) {
-            // Task, mesh and attachment-rate stages are among the bits without a name here: all of them are taken
-            // to be graphics, except those that are known not to be.
-            out |= Stages::EVERY
-                & !(Stages::HOST | Stages::COMPUTE_SHADER | Stages::TRANSFERS | Stages::COMMAND_PREPROCESS);
+        let before_rasterization = Stages::VERTEX_SHADER
+            | Stages::TESSELLATION_CONTROL_SHADER
+            | Stages::TESSELLATION_EVALUATION_SHADER
+            | Stages::GEOMETRY_SHADER
+            | Stages::TASK_SHADER
+            | Stages::MESH_SHADER
+            | Stages::CLUSTER_CULLING_SHADER;
+        if self.contains(Stages::ALL_GRAPHICS) {
+            out |= before_rasterization
+                | Stages::DRAW_INDIRECT
+                | Stages::INDEX_INPUT
+                | Stages::VERTEX_ATTRIBUTE_INPUT
+                | Stages::TRANSFORM_FEEDBACK
+                | Stages::FRAGMENT_SHADING_RATE_ATTACHMENT
+                | Stages::FRAGMENT_DENSITY_PROCESS
+                | Stages::EARLY_FRAGMENT_TESTS
+                | Stages::FRAGMENT_SHADER
+                | Stages::LATE_FRAGMENT_TESTS
+                | Stages::COLOR_ATTACHMENT_OUTPUT
+                | Stages::CONDITIONAL_RENDERING
+                | Stages::SUBPASS_SHADER
+                | Stages::INVOCATION_MASK;
         }
-        if self.intersects(Stages::ALL_TRANSFER) {
+        if self.contains(Stages::ALL_TRANSFER) {
             out |= Stages::TRANSFERS;
         }
-        if self.intersects(Stages::VERTEX_INPUT) {
+        if self.contains(Stages::VERTEX_INPUT) {
             out |= Stages::INDEX_INPUT | Stages::VERTEX_ATTRIBUTE_INPUT;
         }
-        if self.intersects(Stages::PRE_RASTERIZATION_SHADERS) {
-            out |= Stages::VERTEX_SHADER
-                | Stages::TESSELLATION_CONTROL_SHADER
-                | Stages::TESSELLATION_EVALUATION_SHADER
-                | Stages::GEOMETRY_SHADER;
+        if self.contains(Stages::PRE_RASTERIZATION_SHADERS) {
+            out |= before_rasterization;
         }
         out
     }
 
-    /// The stages an expanded mask orders for *execution*: logically earlier ones join a first scope, logically
-    /// later ones a second scope. Memory scopes never grow this way.
-    pub fn reach(self, side: Side) -> Stages {
-        let mut out = self;
-        let graphics = |s: &Stages| self.contains(*s);
+    /// The stages whose *execution* a mask orders on `side` of a barrier; the result has no compound bit.
+    ///
+    /// Logically earlier stages join a first scope and logically later ones a second scope. `TOP_OF_PIPE` in a second
+    /// scope and `BOTTOM_OF_PIPE` in a first one name every stage that a command can have, which never includes the
+    /// host; the other way round they name none.
+    pub fn execution(self, side: Side) -> Stages {
+        let mut out = self.expand();
         match side {
             Side::First => {
-                if let Some(last) = GRAPHICS_ORDER.iter().rposition(graphics) {
-                    GRAPHICS_ORDER[..last].iter().for_each(|s| out |= *s);
+                if self.contains(Stages::BOTTOM_OF_PIPE) {
+                    out |= Stages::ALL_COMMANDS.expand();
                 }
-                if self.contains(Stages::COMPUTE_SHADER) {
-                    out |= Stages::DRAW_INDIRECT;
+                for (earlier, later) in LOGICAL_ORDER.iter().rev() {
+                    if out.intersects(*later) {
+                        out |= *earlier;
+                    }
                 }
             }
             Side::Second => {
-                if let Some(first) = GRAPHICS_ORDER.iter().position(graphics) {
-                    GRAPHICS_ORDER[first..].iter().for_each(|s| out |= *s);
+                if self.contains(Stages::TOP_OF_PIPE) {
+                    out |= Stages::ALL_COMMANDS.expand();
                 }
-                if self.contains(Stages::DRAW_INDIRECT) {
-                    out |= Stages::COMPUTE_SHADER;
+                for (earlier, later) in &LOGICAL_ORDER {
+                    if out.intersects(*earlier) {
+                        out |= *later;
+                    }
                 }
             }
         }
-        out & !COMPOUND_STAGES
+        out
     }
 }
 
@@ -323,18 +377,26 @@ mod tests {
 
     #[test]
     fn top_and_bottom_mean_opposite_things_on_the_two_sides() {
-        assert_eq!(Stages::TOP_OF_PIPE.expand(Side::First), Stages::empty());
-        assert_eq!(Stages::BOTTOM_OF_PIPE.expand(Side::Second), Stages::empty());
-        for all in [Stages::TOP_OF_PIPE.expand(Side::Second), Stages::BOTTOM_OF_PIPE.expand(Side::First)] {
+        assert_eq!(Stages::TOP_OF_PIPE.execution(Side::First), Stages::empty());
+        assert_eq!(Stages::BOTTOM_OF_PIPE.execution(Side::Second), Stages::empty());
+        for all in
+            [Stages::TOP_OF_PIPE.execution(Side::Second), Stages::BOTTOM_OF_PIPE.execution(Side::First)]
+        {
             assert!(all.contains(Stages::COMPUTE_SHADER | Stages::COPY | Stages::FRAGMENT_SHADER));
             assert!(!all.contains(Stages::HOST), "the host is never in ALL_COMMANDS");
         }
+        assert_eq!(
+            (Stages::TOP_OF_PIPE | Stages::BOTTOM_OF_PIPE).expand(),
+            Stages::empty(),
+            "no memory, ever"
+        );
     }
 
     #[test]
     fn compound_bits_are_gone_after_expansion() {
+        assert!(!Stages::all().expand().intersects(COMPOUND_STAGES));
         for side in [Side::First, Side::Second] {
-            assert!(!Stages::all().expand(side).intersects(COMPOUND_STAGES));
+            assert!(!Stages::all().execution(side).intersects(COMPOUND_STAGES));
         }
         assert!(Flags::SHADER_READ.expand().contains(Flags::SHADER_STORAGE_READ));
         assert!(
@@ -346,17 +408,30 @@ mod tests {
     }
 
     #[test]
+    fn only_all_commands_names_a_stage_that_this_file_does_not_know() {
+        let unknown = Stages::from_bits_retain(1 << 62);
+        assert!(Stages::ALL_COMMANDS.expand().contains(unknown));
+        let others = COMPOUND_STAGES & !Stages::ALL_COMMANDS;
+        assert!(!others.expand().contains(unknown));
+        assert!(!others.expand().contains(Stages::RAY_TRACING_SHADER), "ray tracing is not graphics");
+    }
+
+    #[test]
     fn execution_reaches_back_in_a_first_scope_and_forward_in_a_second() {
-        assert!(Stages::COMPUTE_SHADER.reach(Side::First).contains(Stages::DRAW_INDIRECT));
-        assert_eq!(Stages::COMPUTE_SHADER.reach(Side::Second), Stages::COMPUTE_SHADER);
+        use Side::{First, Second};
+        assert!(Stages::COMPUTE_SHADER.execution(First).contains(Stages::DRAW_INDIRECT));
+        assert_eq!(Stages::COMPUTE_SHADER.execution(Second), Stages::COMPUTE_SHADER);
         assert!(
             Stages::DRAW_INDIRECT
-                .reach(Side::Second)
-                .contains(Stages::COMPUTE_SHADER | Stages::FRAGMENT_SHADER)
+                .execution(Second)
+                .contains(Stages::COMPUTE_SHADER | Stages::FRAGMENT_SHADER | Stages::MESH_SHADER)
         );
-        assert_eq!(Stages::DRAW_INDIRECT.reach(Side::First), Stages::DRAW_INDIRECT);
-        assert!(Stages::FRAGMENT_SHADER.reach(Side::First).contains(Stages::VERTEX_SHADER));
-        assert!(!Stages::FRAGMENT_SHADER.reach(Side::First).contains(Stages::LATE_FRAGMENT_TESTS));
-        assert_eq!(Stages::COPY.reach(Side::First), Stages::COPY, "a copy has one stage");
+        assert_eq!(Stages::DRAW_INDIRECT.execution(First), Stages::DRAW_INDIRECT);
+        assert!(
+            Stages::FRAGMENT_SHADER.execution(First).contains(Stages::VERTEX_SHADER | Stages::TASK_SHADER)
+        );
+        assert!(!Stages::FRAGMENT_SHADER.execution(First).contains(Stages::LATE_FRAGMENT_TESTS));
+        assert_eq!(Stages::COPY.execution(Second), Stages::COPY);
+        assert_eq!(Stages::COPY.execution(First), Stages::COPY | Stages::COPY_INDIRECT);
     }
 }

@@ -123,13 +123,12 @@ struct Expanded {
 
 impl Expanded {
     fn new(barrier: &Barrier) -> Expanded {
-        let src = barrier.src.stages.expand(Side::First);
-        let dst = barrier.dst.stages.expand(Side::Second);
+        let (src, dst) = (barrier.src, barrier.dst);
         Expanded {
-            src: (src, barrier.src.flags.expand()),
-            dst: (dst, barrier.dst.flags.expand()),
-            src_execution: src.reach(Side::First),
-            dst_execution: dst.reach(Side::Second),
+            src: (src.stages.expand(), src.flags.expand()),
+            dst: (dst.stages.expand(), dst.flags.expand()),
+            src_execution: src.stages.execution(Side::First),
+            dst_execution: dst.stages.execution(Side::Second),
         }
     }
 }
