@@ -1,0 +1,102 @@
+//! Files that appear whole or not at all.
+//!
+//! Both the layer (its report) and the command (manifests, the library) write where others may be reading. A file
+//! is therefore written beside its place under another name and then renamed, which the kernel does at once. What
+//! is no regular file (a pipe, a terminal, anything below /dev or /proc) is written to directly: a rename would
+//! replace it.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// A file that could not be written, read or removed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what} {}: {why}", path.display())]
+pub struct FileError {
+    /// A verb: `write`, `create the folder`, ...
+    pub what: &'static str,
+    /// The file or folder.
+    pub path: PathBuf,
+    /// The system's reason.
+    pub why: io::Error,
+}
+
+impl FileError {
+    /// For `map_err`: what was being done to which path.
+    pub fn of(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
+        let path = path.to_path_buf();
+        move |why| FileError { what, path, why }
+    }
+}
+
+/// Writes `bytes` as the whole content of `path`, with permissions `mode` less the process's umask.
+///
+/// Symbolic links are followed, so a link stays a link.
+///
+/// # Errors
+///
+/// Names `path` and the system's reason; then whatever was at `path` before is still there.
+pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
+    write_whole_io(path, bytes, mode).map_err(FileError::of("write", path))
+}
+
+fn write_whole_io(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let special = path.starts_with("/dev") || path.starts_with("/proc");
+    let target = match fs::metadata(path) {
+        Ok(there) if there.is_dir() => return Err(io::Error::from(io::ErrorKind::IsADirectory)),
+        Ok(there) if special || !there.is_file() => {
+            let mut file = File::options().write(true).append(special).open(path)?;
+            file.write_all(bytes)?;
+            return file.flush();
+        }
+        Ok(_) => fs::canonicalize(path)?,
+        Err(why) if why.kind() == io::ErrorKind::NotFound => path.to_path_buf(),
+        Err(why) => return Err(why),
+    };
+    let folder = match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        Some(_) => Path::new("."),
+        None => return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no name of a file")),
+    };
+    // Opened here and not by tempfile, which would put its own path, of which the user knows nothing, into errors.
+    let open = |path: &Path| File::options().write(true).create_new(true).mode(mode).open(path);
+    let mut file = tempfile::Builder::new().prefix(".zinc_barrier-").suffix(".tmp").make_in(folder, open)?;
+    file.as_file_mut().write_all(bytes)?;
+    file.persist(&target).map_err(|why| why.error)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_stays_a_link_and_its_target_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        write_whole(&link, b"new", 0o644).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_device_is_written_to_and_not_replaced() {
+        write_whole(Path::new("/dev/null"), b"gone", 0o644).unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+
+    #[test]
+    fn a_failure_names_the_file_that_was_asked_for_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("missing/file");
+        let message = write_whole(&path, b"x", 0o644).unwrap_err().to_string();
+        assert_eq!(
+            message,
+            format!("cannot write {}: No such file or directory (os error 2)", path.display())
+        );
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,269 @@
+//! What the user asked of the layer, read once from the environment.
+//!
+//! A layer has no command line, and it lives in somebody else's process, so two rules shape this file:
+//!
+//! - **A setting that cannot be honoured must not be half honoured.** A misspelt policy, a seed that is no number, a
+//!   check that this version lacks: each is named on stderr with the right values, and then the layer passes
+//!   everything through, as under `stock`. Going on with the default policy would look like a measurement of what
+//!   was asked.
+//! - **The environment may belong to somebody else.** In a process that runs with more rights than its caller
+//!   (setuid, file capabilities), the variables are the caller's and the rights are not. There the layer ignores
+//!   them all, passes everything through and writes nothing.
+//!
+//! Parsing is a pure function of a lookup, so that the tests never touch the process's real environment. The
+//! variables themselves are data, in [`variables`], shared with `zinc-barrier variables`.
+
+mod destination;
+pub mod variables;
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use zinc_hazard::Policy;
+pub use zinc_report::OutOfBounds;
+
+pub use destination::{Destination, report_path};
+use variables::{self as var, Variable};
+
+/// The policy where none is named.
+pub const DEFAULT_POLICY: Policy = Policy::AliasOnly;
+
+/// Where writes may land unless the user says otherwise: docs/semantics.md on out-of-bounds writes.
+pub const DEFAULT_OUT_OF_BOUNDS: OutOfBounds = OutOfBounds::WholeBuffer;
+
+/// Bytes to which ranges are widened unless the user says otherwise.
+pub const DEFAULT_GRANULE: u64 = 64;
+
+/// The largest granule: beyond it everything would overlap everything, and address arithmetic must not overflow.
+pub const MAX_GRANULE: u64 = 1 << 20;
+
+/// All that can be set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What is emitted of what was asked.
+    pub policy: Policy,
+    /// In which order operations are issued where nothing emitted orders them.
+    pub shuffle: Shuffle,
+    /// The barrier, counted from 0 over those emitted in a submission sequence, that is withheld.
+    pub mutate: Option<u64>,
+    /// Also count what each other policy would have emitted.
+    pub would_emit: bool,
+    /// Where the report goes.
+    pub report: Destination,
+    /// Whether names of processes and objects may appear in the report.
+    pub names: bool,
+    /// How far a write may stray from its descriptor's range.
+    pub out_of_bounds: OutOfBounds,
+    /// Ranges are widened to multiples of this many bytes; a power of two.
+    pub granule: u64,
+    /// The process has more rights than its caller: write nothing anywhere, not even warnings.
+    pub silent: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            policy: DEFAULT_POLICY,
+            shuffle: Shuffle::Off,
+            mutate: None,
+            would_emit: false,
+            report: Destination::Stderr,
+            names: false,
+            out_of_bounds: DEFAULT_OUT_OF_BOUNDS,
+            granule: DEFAULT_GRANULE,
+            silent: false,
+        }
+    }
+}
+
+impl Settings {
+    /// Reads this process's environment; the warnings are lines for stderr.
+    ///
+    /// In a process with more rights than its caller the result is [`Settings::for_secure_process`] without any
+    /// warning, whatever the environment holds.
+    pub fn from_environment() -> (Settings, Vec<String>) {
+        if is_secure_process() {
+            return (Settings::for_secure_process(), Vec::new());
+        }
+        let (settings, mut warnings) = Settings::from_lookup(|name| std::env::var_os(name));
+        warnings.extend(unknown_variables(std::env::vars_os().map(|(name, _)| name)));
+        (settings, warnings)
+    }
+
+    /// Settings under which the layer touches nothing and writes nothing.
+    pub fn for_secure_process() -> Settings {
+        Settings { policy: Policy::Stock, report: Destination::Off, silent: true, ..Settings::default() }
+    }
+
+    /// Settings from a lookup of variables by name, and one line for each that cannot be honoured.
+    ///
+    /// An unset variable and an empty one both mean the default. After any fault the policy is `stock`, nothing is
+    /// shuffled and nothing mutated; a last line says so.
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> (Settings, Vec<String>) {
+        let mut reader = Reader { lookup, faults: Vec::new() };
+        let default = Settings::default();
+        let mut settings = Settings {
+            policy: reader.word(&var::POLICY).unwrap_or(default.policy),
+            shuffle: reader.word(&var::SHUFFLE).unwrap_or(default.shuffle),
+            mutate: reader
+                .text(&var::MUTATE, |s| if s == "off" { Some(None) } else { number(s).map(Some) })
+                .flatten(),
+            would_emit: reader.text(&var::WOULD_EMIT, switch).unwrap_or(default.would_emit),
+            report: reader.set(&var::REPORT).map_or(default.report, Destination::from_value),
+            names: reader.text(&var::NAMES, switch).unwrap_or(default.names),
+            out_of_bounds: reader.text(&var::OUT_OF_BOUNDS, out_of_bounds).unwrap_or(default.out_of_bounds),
+            granule: reader.text(&var::GRANULE, granule).unwrap_or(default.granule),
+            silent: false,
+        };
+        for variable in var::NOT_SUPPORTED {
+            reader.refuse(&variable);
+        }
+        let mut warnings = reader.faults;
+        if !warnings.is_empty() {
+            settings.policy = Policy::Stock;
+            settings.shuffle = Shuffle::Off;
+            settings.mutate = None;
+            warnings.push(
+                "therefore everything is passed through (policy stock, no shuffle, no mutation); \
+                 'zinc-barrier variables' lists what can be set"
+                    .into(),
+            );
+        }
+        (settings, warnings)
+    }
+}
+
+/// One line for each name that looks like a setting of the layer and is none: most likely a typing error.
+pub fn unknown_variables(names: impl IntoIterator<Item = OsString>) -> Vec<String> {
+    let mut unknown: Vec<String> = names
+        .into_iter()
+        .map(|name| printable(&name))
+        .filter(|name| name.starts_with(var::PREFIX) && !var::all().any(|known| known.name == name))
+        .collect();
+    unknown.sort();
+    let known = || var::VARIABLES.map(|v| v.name).join(", ");
+    unknown
+        .into_iter()
+        .map(|name| format!("{name} is ignored: no such setting; there are {}", known()))
+        .collect()
+}
+
+/// Whether this process runs with more rights than whoever started it.
+pub fn is_secure_process() -> bool {
+    // SAFETY: getauxval reads a table that the kernel wrote before the program began; any argument is allowed.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// The order in which operations are issued wherever the emitted barriers leave it free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shuffle {
+    /// As recorded.
+    #[default]
+    Off,
+    /// Last first.
+    Reverse,
+    /// Permuted by a generator that starts from this seed.
+    Seed(u64),
+}
+
+impl fmt::Display for Shuffle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shuffle::Off => f.pad("off"),
+            Shuffle::Reverse => f.pad("reverse"),
+            Shuffle::Seed(seed) => f.pad(&seed.to_string()),
+        }
+    }
+}
+
+/// A word that is no order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a shuffle is off, reverse, or a seed from 0 to 18446744073709551615")]
+pub struct UnknownShuffle;
+
+impl FromStr for Shuffle {
+    type Err = UnknownShuffle;
+
+    fn from_str(s: &str) -> Result<Shuffle, UnknownShuffle> {
+        match s {
+            "off" => Ok(Shuffle::Off),
+            "reverse" => Ok(Shuffle::Reverse),
+            _ => number(s).map(Shuffle::Seed).ok_or(UnknownShuffle),
+        }
+    }
+}
+
+/// Looks variables up and keeps a line for each one that cannot be honoured.
+struct Reader<L> {
+    lookup: L,
+    faults: Vec<String>,
+}
+
+impl<L: Fn(&str) -> Option<OsString>> Reader<L> {
+    fn set(&self, variable: &Variable) -> Option<OsString> {
+        (self.lookup)(variable.name).filter(|value| !value.is_empty())
+    }
+
+    fn word<T: FromStr>(&mut self, variable: &Variable) -> Option<T> {
+        self.text(variable, |s| s.parse().ok())
+    }
+
+    fn text<T>(&mut self, variable: &Variable, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let value = self.set(variable)?;
+        let parsed = value.to_str().and_then(parse);
+        if parsed.is_none() {
+            let (name, value, values) = (variable.name, printable(&value), (variable.values)());
+            self.faults.push(format!("{name}='{value}' is not understood; the values are: {values}"));
+        }
+        parsed
+    }
+
+    fn refuse(&mut self, variable: &Variable) {
+        if self.set(variable).is_some_and(|value| value != "0" && value != "off") {
+            let (name, version) = (variable.name, env!("CARGO_PKG_VERSION"));
+            self.faults.push(format!("{name} is not supported by version {version} of the layer; unset it"));
+        }
+    }
+}
+
+fn number(s: &str) -> Option<u64> {
+    // u64's own parser would also take a leading plus.
+    s.parse().ok().filter(|_| s.bytes().all(|b| b.is_ascii_digit()))
+}
+
+fn switch(s: &str) -> Option<bool> {
+    match s {
+        "1" => Some(true),
+        "0" => Some(false),
+        _ => None,
+    }
+}
+
+fn out_of_bounds(s: &str) -> Option<OutOfBounds> {
+    OutOfBounds::ALL.into_iter().find(|choice| choice.name() == s)
+}
+
+fn granule(s: &str) -> Option<u64> {
+    number(s).filter(|n| n.is_power_of_two() && *n <= MAX_GRANULE)
+}
+
+/// Text of the user's for a message: no character that could break the line or steer a terminal.
+fn printable(value: &OsStr) -> String {
+    value.to_string_lossy().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// Where a report goes, in the words of the variable.
+impl Destination {
+    fn from_value(value: OsString) -> Destination {
+        match value.to_str() {
+            Some("off") => Destination::Off,
+            Some("stderr") => Destination::Stderr,
+            _ => Destination::File(PathBuf::from(value)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! Getting a report out of somebody else's process without harming it.
+//!
+//! A report is written when a device dies, which may be deep in an exit handler, with stderr closed or the disk
+//! full. Whatever goes wrong costs one line on stderr at most, and never a panic: `eprintln!` is not used, because
+//! it panics when stderr is closed. Files appear whole or not at all.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use zinc_report::Report;
+
+use super::Settings;
+use crate::files;
+
+/// Where the report goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// Nowhere.
+    Off,
+    /// A table on stderr.
+    Stderr,
+    /// JSON in a file; the path is a template for [`report_path`].
+    File(PathBuf),
+}
+
+impl Settings {
+    /// Writes `report` to where the settings want it, for process `pid`.
+    ///
+    /// Returns the file that was written, if any. Failure is one line on stderr.
+    pub fn deliver(&self, report: &Report, pid: u32) -> Option<PathBuf> {
+        match &self.report {
+            _ if self.silent => None,
+            Destination::Off => None,
+            Destination::Stderr => {
+                say(&report.table());
+                None
+            }
+            Destination::File(template) => {
+                let path = report_path(template, pid, report.device.number);
+                match files::write_whole(&path, report.to_json().as_bytes(), 0o666) {
+                    Ok(()) => Some(path),
+                    Err(why) => {
+                        self.warn([format!("no report: {why}; see ZINC_BARRIER_REPORT")]);
+                        None
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes lines to stderr, each with the layer's name before it.
+    pub fn warn(&self, lines: impl IntoIterator<Item = String>) {
+        if !self.silent {
+            for line in lines {
+                say(&format!("zinc_barrier: {line}\n"));
+            }
+        }
+    }
+}
+
+/// One write, so that lines of several threads do not mix. An error has nowhere to go.
+fn say(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// The path that `template` stands for: `%p` is the process, `%d` the device's number in it, `%%` a percent sign.
+/// Any other percent sign stands for itself.
+pub fn report_path(template: &Path, pid: u32, device: u32) -> PathBuf {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+    let template = template.as_os_str().as_bytes();
+    let mut path = Vec::with_capacity(template.len() + 8);
+    let mut rest = template;
+    loop {
+        match rest {
+            [b'%', b'p', tail @ ..] => {
+                path.extend(pid.to_string().bytes());
+                rest = tail;
+            }
+            [b'%', b'd', tail @ ..] => {
+                path.extend(device.to_string().bytes());
+                rest = tail;
+            }
+            [b'%', b'%', tail @ ..] => {
+                path.push(b'%');
+                rest = tail;
+            }
+            [byte, tail @ ..] => {
+                path.push(*byte);
+                rest = tail;
+            }
+            [] => return PathBuf::from(std::ffi::OsString::from_vec(path)),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The environment variables, as data.
+//!
+//! The parser takes names and values from here, `zinc-barrier variables` prints it, and a test compares the two
+//! kinds of values: whatever this table calls a value is accepted, so that the help cannot promise more than the
+//! layer keeps.
+
+use zinc_hazard::Policy;
+use zinc_report::OutOfBounds;
+
+use super::{DEFAULT_GRANULE, DEFAULT_OUT_OF_BOUNDS, DEFAULT_POLICY, MAX_GRANULE};
+
+/// How every setting of the layer begins.
+pub const PREFIX: &str = "ZINC_BARRIER_";
+
+/// Set to `1`, it inserts the implicit layer; the manifest names it.
+pub const ENABLE: &str = "ZINC_BARRIER";
+
+/// Set to `1`, it keeps the implicit layer out; the manifest names it.
+pub const DISABLE: &str = "DISABLE_ZINC_BARRIER";
+
+/// One environment variable.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// The values that it takes, for people.
+    pub values: fn() -> String,
+    /// What holds where it is unset or empty.
+    pub default: fn() -> String,
+    /// What it does, in one or two sentences.
+    pub help: &'static str,
+}
+
+/// Which barriers reach the driver.
+pub const POLICY: Variable = Variable {
+    name: "ZINC_BARRIER_POLICY",
+    values: || Policy::ALL.map(Policy::name).join(", "),
+    default: || DEFAULT_POLICY.name().into(),
+    help: "Which barriers reach the driver. Each word is explained by 'zinc-barrier variables'.",
+};
+
+/// The order of operations.
+pub const SHUFFLE: Variable = Variable {
+    name: "ZINC_BARRIER_SHUFFLE",
+    values: || "off, reverse, or a seed (a whole number)".into(),
+    default: || "off".into(),
+    help: "Issue dispatches and copies in another order wherever the emitted barriers leave it free, so that a \
+           missing barrier shows even on a device that runs everything in order. For tests, not for rates.",
+};
+
+/// The barrier to lose.
+pub const MUTATE: Variable = Variable {
+    name: "ZINC_BARRIER_MUTATE",
+    values: || "off, or K (a whole number from 0)".into(),
+    default: || "off".into(),
+    help: "Withhold one emitted barrier of each submission sequence, the K-th, counted from 0: 0 is the first. A \
+           check that does not notice is blind.",
+};
+
+/// Counting for other policies.
+pub const WOULD_EMIT: Variable = Variable {
+    name: "ZINC_BARRIER_WOULD_EMIT",
+    values: || "0, 1".into(),
+    default: || "0".into(),
+    help: "Also count what each other policy would have emitted for the same stream.",
+};
+
+/// The report.
+pub const REPORT: Variable = Variable {
+    name: "ZINC_BARRIER_REPORT",
+    values: || "stderr, off, or a path".into(),
+    default: || "stderr".into(),
+    help: "Where the report goes when a device is destroyed or, failing that, when the process ends: a table on \
+           stderr, or JSON in a file. In the path %p is the process, %d the number of the device in it (from 0), \
+           %% a percent sign; without %d, the last device to go overwrites the others.",
+};
+
+/// Names in the report.
+pub const NAMES: Variable = Variable {
+    name: "ZINC_BARRIER_NAMES",
+    values: || "0, 1".into(),
+    default: || "0".into(),
+    help: "Let names of the process and of its pipelines appear in the report.",
+};
+
+/// Trust in writes.
+pub const OUT_OF_BOUNDS: Variable = Variable {
+    name: "ZINC_BARRIER_OUT_OF_BOUNDS",
+    values: || OutOfBounds::ALL.map(OutOfBounds::name).join(", "),
+    default: || DEFAULT_OUT_OF_BOUNDS.name().into(),
+    help: "Where a write through a descriptor may land if the device was made with robustBufferAccess but without \
+           robustBufferAccess2: anywhere in the buffer (whole-buffer), as the specification allows for an index out \
+           of bounds, or only in the descriptor's range (trust), which holds for applications that index in bounds.",
+};
+
+/// The granule of ranges.
+pub const GRANULE: Variable = Variable {
+    name: "ZINC_BARRIER_GRANULE",
+    values: || format!("a power of two from 1 to {MAX_GRANULE}"),
+    default: || DEFAULT_GRANULE.to_string(),
+    help: "Bytes to which ranges are widened before they are compared. The memory model makes disjoint bytes \
+           independent; a coarser granule guards against drivers that do not.",
+};
+
+/// Everything that this version reads, in the order in which it is shown.
+pub const VARIABLES: [Variable; 8] =
+    [POLICY, SHUFFLE, MUTATE, WOULD_EMIT, REPORT, NAMES, OUT_OF_BOUNDS, GRANULE];
+
+const fn not_supported(name: &'static str) -> Variable {
+    Variable {
+        name,
+        values: || "0".into(),
+        default: || "0".into(),
+        help: "Not supported by this version: the layer says so and passes everything through.",
+    }
+}
+
+/// Names that are set aside for checks which this version lacks. Refused rather than ignored: whoever sets one
+/// would take the run for checked.
+pub const NOT_SUPPORTED: [Variable; 4] = [
+    not_supported("ZINC_BARRIER_AUDIT"),
+    not_supported("ZINC_BARRIER_DELAY"),
+    not_supported("ZINC_BARRIER_SLICE"),
+    not_supported("ZINC_BARRIER_TRACE"),
+];
+
+/// Every name that the layer knows.
+pub fn all() -> impl Iterator<Item = Variable> {
+    VARIABLES.into_iter().chain(NOT_SUPPORTED)
+}
