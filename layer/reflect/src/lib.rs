@@ -1,1 +1,53 @@
-//! Placeholder while the crate is being written.
+//! What each entry point of a SPIR-V module reads and writes, binding by binding.
+//!
+//! Whoever wants to know whether two dispatches touch the same memory in a conflicting way needs the *direction* of
+//! every descriptor. Neither its type (a storage buffer may only be read) nor its decorations (`NonWritable` is a
+//! promise about one variable, and another variable may share the binding) give it: the instructions do. This crate
+//! follows every pointer and image handle from the descriptors through access chains, copies, phis, selects,
+//! function calls and local variables to the instructions that touch memory, and reports per (set, binding) what
+//! they do.
+//!
+//! The one rule behind every decision: **a wrong guess may cost speed, never correctness.** What is listed in
+//! the `meaning` module is understood; an instruction that isn't reads and writes whatever its words could denote
+//! ([`Binding::stopped_by`] names it), and a capability that isn't makes the whole entry point unknown
+//! ([`EntryPoint::unknown`] names it).
+//!
+//! ```
+//! // Five header words and nothing else: a module without entry points.
+//! let module = zinc_reflect::reflect(&[0x0723_0203, 0x0001_0000, 0, 1, 0])?;
+//! assert!(module.entry_points.is_empty());
+//! # Ok::<(), zinc_reflect::ReflectError>(())
+//! ```
+//!
+//! Not done here: *where* in a buffer an access lands, and folding of specialization constants (both sides of a
+//! branch on one count, and a descriptor array indexed by one is reached everywhere).
+
+mod api;
+mod capabilities;
+mod effects;
+mod error;
+mod flow;
+mod meaning;
+mod module;
+mod newer;
+mod resource;
+mod types;
+mod words;
+
+pub use api::{Binding, Class, Count, Direction, Elements, EntryPoint, Module, Stage};
+pub use error::ReflectError;
+
+/// Reads a SPIR-V module, one `u32` a word in the host's byte order.
+///
+/// Never panics and never touches anything outside `words`. The time is linear in the module for what compilers
+/// emit; pointer graphs that no compiler makes are given up on (the entry point becomes unknown).
+///
+/// # Errors
+///
+/// When the words are no well-formed module: cut off, byte-swapped, no SPIR-V, or contradicting themselves. The
+/// caller then treats the pipeline as reading and writing everything.
+pub fn reflect(words: &[u32]) -> Result<Module, ReflectError> {
+    let parsed = module::parse(words)?;
+    let entry_points = parsed.entries.iter().map(|entry| effects::entry_point(&parsed, entry)).collect();
+    Ok(Module { entry_points })
+}
