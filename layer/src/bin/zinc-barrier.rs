@@ -1,2 +1,5 @@
-//! Placeholder while the crate is being written.
-fn main() {}
+//! The command `zinc-barrier`; everything is in the library.
+
+fn main() -> std::process::ExitCode {
+    zinc_barrier::cli::main(std::env::args_os())
+}

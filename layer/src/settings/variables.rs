@@ -36,7 +36,7 @@ pub const POLICY: Variable = Variable {
     name: "ZINC_BARRIER_POLICY",
     values: || Policy::ALL.map(Policy::name).join(", "),
     default: || DEFAULT_POLICY.name().into(),
-    help: "Which barriers reach the driver. Each word is explained by 'zinc-barrier variables'.",
+    help: "Which barriers reach the driver.",
 };
 
 /// The order of operations.
