@@ -163,9 +163,10 @@ mod tests {
         for path in [&a, &b, &folder.path().join("c.txt")] {
             fs::write(path, "{}").unwrap();
         }
-        assert_eq!(search(&[("VK_ICD_FILENAMES", &b)]).drivers(), [b.clone()]);
-        assert_eq!(search(&[("VK_ICD_FILENAMES", &b), ("VK_DRIVER_FILES", &a)]).drivers(), [a.clone()]);
-        assert_eq!(search(&[("VK_DRIVER_FILES", folder.path())]).drivers(), [a, b]);
+        let drivers = |pairs: &[(&str, &Path)]| search(pairs).drivers();
+        assert_eq!(drivers(&[("VK_DRIVER_FILES", folder.path())]), [&a, &b]);
+        assert_eq!(drivers(&[("VK_ICD_FILENAMES", &b)]), [&b]);
+        assert_eq!(drivers(&[("VK_ICD_FILENAMES", &b), ("VK_DRIVER_FILES", &a)]), [&a]);
     }
 
     #[test]

@@ -24,12 +24,16 @@ pub enum Destination {
 }
 
 impl Settings {
-    /// Writes `report` to where the settings want it, for process `pid`.
+    /// Writes `report`, with its standard notes, to where the settings want it, for process `pid`.
     ///
     /// Returns the file that was written, if any. Failure is one line on stderr.
     pub fn deliver(&self, report: &Report, pid: u32) -> Option<PathBuf> {
+        if self.silent {
+            return None;
+        }
+        let mut report = report.clone();
+        report.add_standard_notes();
         match &self.report {
-            _ if self.silent => None,
             Destination::Off => None,
             Destination::Stderr => {
                 say(&report.table());

@@ -1,0 +1,522 @@
+//! The commands that the layer models, and what it does before those that it does not.
+//!
+//! Each hook reads its arguments, says what they touch, and leaves the rest to [`Context`].
+
+use crate::abi::slice;
+use crate::asked::Asked;
+use crate::context::{Context, context};
+use crate::device::{Device, registry};
+use crate::footprint::{self, BoundSet};
+use crate::segment::{self, Grid, Transfer};
+use crate::stubs::Effect;
+use ash::vk;
+use std::ffi::c_void;
+use std::sync::Arc;
+use zinc_hazard::{Access, Kind, Stages};
+
+/// A command that the layer does not model comes next.
+///
+/// # Safety
+///
+/// `buffer` must be live.
+pub(crate) unsafe fn before_unmodelled(buffer: vk::CommandBuffer, effect: Effect) {
+    // SAFETY: by the caller.
+    let Some(context) = (unsafe { context(buffer) }) else { return };
+    context.with(|state| {
+        if effect == Effect::Taint {
+            context.release(state);
+            state.recorder.bound = Default::default();
+            if let Some(segment) = &mut state.segment {
+                segment.close();
+            }
+            return;
+        }
+        if state.recorder.rendering && effect == Effect::Flush {
+            // Nothing has become pending since rendering began.
+            return;
+        }
+        if let Some(due) = state.recorder.unknown_operation() {
+            context.emit(state, due.barrier);
+        }
+        context.release(state);
+        match effect {
+            Effect::BeginRendering => state.recorder.rendering = true,
+            Effect::EndRendering => state.recorder.rendering = false,
+            Effect::Flush | Effect::Taint => {}
+        }
+    });
+}
+
+/// The layer failed before an unmodelled command.
+///
+/// # Safety
+///
+/// `buffer` must be live.
+pub(crate) unsafe fn give_up(buffer: vk::CommandBuffer) {
+    // SAFETY: by the caller.
+    if let Some(context) = unsafe { context(buffer) } {
+        context.give_up();
+    }
+}
+
+pub unsafe extern "system" fn begin_command_buffer(
+    buffer: vk::CommandBuffer,
+    info: *const vk::CommandBufferBeginInfo<'_>,
+) -> vk::Result {
+    // SAFETY: the application's own arguments, passed on.
+    unsafe {
+        let Some(context) = context(buffer) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+        let Some(begin) = context.device.next.begin_command_buffer else {
+            return vk::Result::ERROR_INITIALIZATION_FAILED;
+        };
+        let result = begin(buffer, info);
+        if result == vk::Result::SUCCESS {
+            let usage = info.as_ref().map_or(vk::CommandBufferUsageFlags::empty(), |i| i.flags);
+            context.with(|state| {
+                *state = context.device.fresh_state();
+                state.recorder.rendering = usage.contains(vk::CommandBufferUsageFlags::RENDER_PASS_CONTINUE);
+            });
+        }
+        result
+    }
+}
+
+pub unsafe extern "system" fn end_command_buffer(buffer: vk::CommandBuffer) -> vk::Result {
+    // SAFETY: the application's own arguments, passed on.
+    unsafe {
+        let Some(context) = context(buffer) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+        let Some(end) = context.device.next.end_command_buffer else {
+            return vk::Result::ERROR_INITIALIZATION_FAILED;
+        };
+        context.with(|state| {
+            if let Some(due) = state.recorder.end() {
+                context.emit(state, due.barrier);
+            }
+            context.release(state);
+        });
+        let result = end(buffer);
+        if result == vk::Result::SUCCESS {
+            context.with(|state| {
+                state.finished = state.recorder.finished();
+                context.device.sums.lock().recorded += state.finished.counts;
+            });
+        }
+        result
+    }
+}
+
+pub unsafe extern "system" fn cmd_bind_pipeline(
+    buffer: vk::CommandBuffer,
+    point: vk::PipelineBindPoint,
+    pipeline: vk::Pipeline,
+) {
+    // SAFETY: the application's own arguments, passed on.
+    unsafe {
+        let Some(context) = context(buffer) else { return };
+        if let Some(bind) = context.device.next.cmd_bind_pipeline {
+            bind(buffer, point, pipeline);
+        }
+        if point == vk::PipelineBindPoint::COMPUTE {
+            context.with(|state| {
+                state.recorder.bound.pipeline = context.device.pipelines.get(pipeline);
+                if let Some(segment) = &mut state.segment {
+                    segment.bind_pipeline(pipeline);
+                }
+            });
+        }
+    }
+}
+
+pub unsafe extern "system" fn cmd_bind_descriptor_sets(
+    buffer: vk::CommandBuffer,
+    point: vk::PipelineBindPoint,
+    layout: vk::PipelineLayout,
+    first: u32,
+    count: u32,
+    sets: *const vk::DescriptorSet,
+    offset_count: u32,
+    offsets: *const u32,
+) {
+    // SAFETY: the application's own arguments, passed on.
+    unsafe {
+        let Some(context) = context(buffer) else { return };
+        if let Some(bind) = context.device.next.cmd_bind_descriptor_sets {
+            bind(buffer, point, layout, first, count, sets, offset_count, offsets);
+        }
+        if point != vk::PipelineBindPoint::COMPUTE {
+            return;
+        }
+        context.with(|state| {
+            let known = bind_sets(
+                &mut state.recorder.bound.sets,
+                &context.device,
+                (layout, first as usize),
+                slice(sets, count),
+                slice(offsets, offset_count),
+            );
+            if let Some(segment) = &mut state.segment {
+                if known {
+                    segment.bind_sets(&state.recorder.bound.sets);
+                } else {
+                    segment.release(&context.device.next, buffer);
+                    segment.close();
+                }
+            }
+        });
+    }
+}
+
+/// Takes in a bind of sets: dynamic offsets go to the sets in order, to each as many as its layout has dynamic
+/// descriptors. Says whether all of them are known.
+fn bind_sets(
+    bound: &mut Vec<Option<BoundSet>>,
+    device: &Device,
+    (layout, first): (vk::PipelineLayout, usize),
+    sets: &[vk::DescriptorSet],
+    mut offsets: &[u32],
+) -> bool {
+    let mut known = true;
+    if bound.len() < first + sets.len() {
+        bound.resize(first + sets.len(), None);
+    }
+    for (place, handle) in bound[first..].iter_mut().zip(sets) {
+        let set = device.sets.get(*handle).filter(|_| known);
+        // After a set that is not known, whose offsets are whose is not known either.
+        known &= set.is_some();
+        let own = set.as_ref().map_or(0, |s| s.layout.dynamic_count()).min(offsets.len());
+        let (mine, rest) = offsets.split_at(own);
+        offsets = rest;
+        *place = Some(BoundSet { set, handle: *handle, layout, dynamic_offsets: mine.to_vec() });
+    }
+    known
+}
+
+pub unsafe extern "system" fn cmd_push_constants(
+    buffer: vk::CommandBuffer,
+    layout: vk::PipelineLayout,
+    stages: vk::ShaderStageFlags,
+    offset: u32,
+    size: u32,
+    values: *const c_void,
+) {
+    // SAFETY: the application's own arguments, passed on.
+    unsafe {
+        let Some(context) = context(buffer) else { return };
+        if let Some(push) = context.device.next.cmd_push_constants {
+            push(buffer, layout, stages, offset, size, values);
+        }
+        if context.device.shuffles() {
+            context.with(|state| {
+                if let Some(segment) = &mut state.segment {
+                    segment.push(layout, stages, offset, slice(values.cast(), size));
+                }
+            });
+        }
+    }
+}
+
+pub unsafe extern "system" fn cmd_pipeline_barrier(
+    buffer: vk::CommandBuffer,
+    src: vk::PipelineStageFlags,
+    dst: vk::PipelineStageFlags,
+    dependency: vk::DependencyFlags,
+    memory_count: u32,
+    memory: *const vk::MemoryBarrier<'_>,
+    buffer_count: u32,
+    buffers: *const vk::BufferMemoryBarrier<'_>,
+    image_count: u32,
+    images: *const vk::ImageMemoryBarrier<'_>,
+) {
+    // SAFETY: the application's own arguments, read and passed on.
+    unsafe {
+        let Some(context) = context(buffer) else { return };
+        let asked = || {
+            let (memory, buffers) = (slice(memory, memory_count), slice(buffers, buffer_count));
+            Asked::v1(src, dst, dependency, memory, buffers, slice(images, image_count))
+        };
+        context.barrier(asked, || {
+            if let Some(f) = context.device.next.cmd_pipeline_barrier {
+                f(
+                    buffer, src, dst, dependency, memory_count, memory, buffer_count, buffers, image_count,
+                    images,
+                );
+            }
+        });
+    }
+}
+
+pub unsafe extern "system" fn cmd_pipeline_barrier2(
+    buffer: vk::CommandBuffer,
+    info: *const vk::DependencyInfo<'_>,
+) {
+    // SAFETY: the application's own arguments, read and passed on.
+    unsafe {
+        let Some(context) = context(buffer) else { return };
+        let asked = || {
+            let info = &*info;
+            Asked::v2(
+                info.dependency_flags,
+                !info.p_next.is_null(),
+                slice(info.p_memory_barriers, info.memory_barrier_count),
+                slice(info.p_buffer_memory_barriers, info.buffer_memory_barrier_count),
+                slice(info.p_image_memory_barriers, info.image_memory_barrier_count),
+            )
+        };
+        context.barrier(asked, || {
+            if let Some(f) = context.device.next.cmd_pipeline_barrier2 {
+                f(buffer, info);
+            }
+        });
+    }
+}
+
+/// Any dispatch.
+///
+/// # Safety
+///
+/// The arguments are the application's own.
+unsafe fn dispatch(buffer: vk::CommandBuffer, grid: Grid) {
+    // SAFETY: by the caller.
+    let Some(context) = (unsafe { context(buffer) }) else { return };
+    context.operation(
+        |state| {
+            let arguments = match grid {
+                Grid::Indirect(arguments, offset) => {
+                    let granule = state.recorder.rules().granule;
+                    let buffer = context.device.buffers.get(arguments);
+                    Some(footprint::indirect_arguments(buffer.as_ref(), offset, granule))
+                }
+                Grid::Plain(_) | Grid::Base(..) => None,
+            };
+            if state.recorder.is_synchronising() {
+                context.release(state);
+            }
+            state.recorder.dispatch(arguments)
+        },
+        |state| {
+            let stays = state.recorder.is_synchronising();
+            match &mut state.segment {
+                Some(segment) if segment.is_open() && !stays => {
+                    segment.hold_dispatch(grid);
+                    true
+                }
+                _ => false,
+            }
+        },
+        // SAFETY: by the caller.
+        || unsafe { segment::dispatch(&context.device.next, buffer, grid) },
+    );
+}
+
+pub unsafe extern "system" fn cmd_dispatch(buffer: vk::CommandBuffer, x: u32, y: u32, z: u32) {
+    // SAFETY: the application's own arguments.
+    unsafe { dispatch(buffer, Grid::Plain([x, y, z])) }
+}
+
+pub unsafe extern "system" fn cmd_dispatch_base(
+    buffer: vk::CommandBuffer,
+    base_x: u32,
+    base_y: u32,
+    base_z: u32,
+    x: u32,
+    y: u32,
+    z: u32,
+) {
+    // SAFETY: the application's own arguments.
+    unsafe { dispatch(buffer, Grid::Base([base_x, base_y, base_z], [x, y, z])) }
+}
+
+pub unsafe extern "system" fn cmd_dispatch_indirect(
+    buffer: vk::CommandBuffer,
+    arguments: vk::Buffer,
+    offset: vk::DeviceSize,
+) {
+    // SAFETY: the application's own arguments.
+    unsafe { dispatch(buffer, Grid::Indirect(arguments, offset)) }
+}
+
+/// Any transfer: `accesses` says what it touches, given the granule; `keep` copies it for the segment, unless that
+/// can't be done.
+fn transfer(
+    context: &Context,
+    accesses: impl FnOnce(&Device, u64) -> Vec<Access>,
+    keep: impl FnOnce() -> Option<Transfer>,
+    forward: impl Fn(),
+) {
+    context.operation(
+        |state| {
+            let accesses = accesses(&context.device, state.recorder.rules().granule);
+            state.recorder.transfer(&accesses)
+        },
+        |state| match &mut state.segment {
+            Some(segment) if segment.is_open() => match keep() {
+                Some(transfer) => {
+                    segment.hold_transfer(transfer);
+                    true
+                }
+                None => false,
+            },
+            _ => false,
+        },
+        forward,
+    );
+}
+
+/// The accesses of a copy from one buffer to another: `(source offset, target offset, size)` for each region.
+fn copied(
+    device: &Device,
+    granule: u64,
+    (from, to): (vk::Buffer, vk::Buffer),
+    regions: impl Iterator<Item = (u64, u64, u64)>,
+) -> Vec<Access> {
+    let (from, to) = (device.buffers.get(from), device.buffers.get(to));
+    let end = |kind, buffer, offset, size| {
+        footprint::transfer(kind, Stages::COPY, buffer, offset, Some(size), granule)
+    };
+    regions
+        .flat_map(|(read, written, size)| {
+            [end(Kind::Read, from.as_ref(), read, size), end(Kind::Write, to.as_ref(), written, size)]
+        })
+        .collect()
+}
+
+/// The access of a fill or update.
+fn cleared(device: &Device, granule: u64, to: vk::Buffer, offset: u64, size: Option<u64>) -> Vec<Access> {
+    let buffer = device.buffers.get(to);
+    vec![footprint::transfer(Kind::Write, Stages::CLEAR, buffer.as_ref(), offset, size, granule)]
+}
+
+pub unsafe extern "system" fn cmd_copy_buffer(
+    buffer: vk::CommandBuffer,
+    from: vk::Buffer,
+    to: vk::Buffer,
+    region_count: u32,
+    regions: *const vk::BufferCopy,
+) {
+    // SAFETY: the application's own arguments, read and passed on.
+    unsafe {
+        let Some(context) = context(buffer) else { return };
+        let list = slice(regions, region_count);
+        transfer(
+            &context,
+            |device, granule| {
+                let parts = list.iter().map(|r| (r.src_offset, r.dst_offset, r.size));
+                copied(device, granule, (from, to), parts)
+            },
+            || Some(Transfer::Copy(from, to, list.to_vec())),
+            || {
+                if let Some(f) = context.device.next.cmd_copy_buffer {
+                    f(buffer, from, to, region_count, regions);
+                }
+            },
+        );
+    }
+}
+
+pub unsafe extern "system" fn cmd_copy_buffer2(
+    buffer: vk::CommandBuffer,
+    info: *const vk::CopyBufferInfo2<'_>,
+) {
+    // SAFETY: the application's own arguments, read and passed on.
+    unsafe {
+        let Some(context) = context(buffer) else { return };
+        let copy = &*info;
+        let list = slice(copy.p_regions, copy.region_count);
+        transfer(
+            &context,
+            |device, granule| {
+                let parts = list.iter().map(|r| (r.src_offset, r.dst_offset, r.size));
+                copied(device, granule, (copy.src_buffer, copy.dst_buffer), parts)
+            },
+            || {
+                let plain = copy.p_next.is_null() && list.iter().all(|r| r.p_next.is_null());
+                plain.then(|| {
+                    let region = |r: &vk::BufferCopy2<'_>| vk::BufferCopy {
+                        src_offset: r.src_offset,
+                        dst_offset: r.dst_offset,
+                        size: r.size,
+                    };
+                    Transfer::Copy(copy.src_buffer, copy.dst_buffer, list.iter().map(region).collect())
+                })
+            },
+            || {
+                if let Some(f) = context.device.next.cmd_copy_buffer2 {
+                    f(buffer, info);
+                }
+            },
+        );
+    }
+}
+
+pub unsafe extern "system" fn cmd_fill_buffer(
+    buffer: vk::CommandBuffer,
+    to: vk::Buffer,
+    offset: vk::DeviceSize,
+    size: vk::DeviceSize,
+    word: u32,
+) {
+    // SAFETY: the application's own arguments, read and passed on.
+    unsafe {
+        let Some(context) = context(buffer) else { return };
+        transfer(
+            &context,
+            |device, granule| cleared(device, granule, to, offset, crate::memory::size_of_range(size)),
+            || Some(Transfer::Fill(to, offset, size, word)),
+            || {
+                if let Some(f) = context.device.next.cmd_fill_buffer {
+                    f(buffer, to, offset, size, word);
+                }
+            },
+        );
+    }
+}
+
+pub unsafe extern "system" fn cmd_update_buffer(
+    buffer: vk::CommandBuffer,
+    to: vk::Buffer,
+    offset: vk::DeviceSize,
+    size: vk::DeviceSize,
+    data: *const c_void,
+) {
+    // SAFETY: the application's own arguments, read and passed on.
+    unsafe {
+        let Some(context) = context(buffer) else { return };
+        transfer(
+            &context,
+            |device, granule| cleared(device, granule, to, offset, Some(size)),
+            || Some(Transfer::Update(to, offset, slice(data.cast(), u32::try_from(size).ok()?).to_vec())),
+            || {
+                if let Some(f) = context.device.next.cmd_update_buffer {
+                    f(buffer, to, offset, size, data);
+                }
+            },
+        );
+    }
+}
+
+pub unsafe extern "system" fn cmd_execute_commands(
+    buffer: vk::CommandBuffer,
+    count: u32,
+    secondaries: *const vk::CommandBuffer,
+) {
+    // SAFETY: the application's own arguments, read and passed on.
+    unsafe {
+        let Some(context) = context(buffer) else { return };
+        context.with(|state| {
+            if let Some(due) = state.recorder.unknown() {
+                context.emit(state, due.barrier);
+            }
+            context.release(state);
+            for secondary in slice(secondaries, count) {
+                let record = registry().command_buffers.get(*secondary);
+                // A buffer can't execute itself; if an application tries, its lock must not be taken twice.
+                if let Some(record) = record.filter(|r| context.record.as_ref().is_none_or(|c| !Arc::ptr_eq(c, r))) {
+                    state.recorder.executes(record.state.lock().finished.counts);
+                }
+            }
+        });
+        if let Some(f) = context.device.next.cmd_execute_commands {
+            f(buffer, count, secondaries);
+        }
+    }
+}

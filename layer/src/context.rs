@@ -1,0 +1,218 @@
+//! A command buffer in the middle of a call on it.
+//!
+//! Every hook has the same shape. It finds the command buffer's record; under the record's lock it asks the recorder
+//! and does as told; and if anything at all goes wrong on the way, it emits a full barrier in place of whatever was
+//! pending, passes the command on, and leaves the rest of the recording alone. An application must never notice that
+//! the layer failed.
+
+use crate::abi::DispatchKey;
+use crate::asked::Asked;
+use crate::device::{CommandBuffer, CommandState, Device, registry};
+use crate::recorder::Answer;
+use ash::vk;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use zinc_hazard::{Barrier, Flags, Stages, Step};
+
+/// Runs `f`; a panic is `None`. Nothing may unwind into the application.
+pub(crate) fn catch<R>(f: impl FnOnce() -> Option<R>) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(f)).ok().flatten()
+}
+
+/// A command buffer with its device and its record.
+pub(crate) struct Context {
+    buffer: vk::CommandBuffer,
+    /// Its device.
+    pub device: Arc<Device>,
+    /// `None` when its allocation was not seen: then everything is passed on.
+    pub record: Option<Arc<CommandBuffer>>,
+}
+
+/// Finds the context of a command buffer; `None` when not even its device is known.
+///
+/// # Safety
+///
+/// `buffer` must be live.
+pub(crate) unsafe fn context(buffer: vk::CommandBuffer) -> Option<Context> {
+    catch(|| {
+        if let Some(record) = registry().command_buffers.get(buffer) {
+            return Some(Context { buffer, device: record.device.clone(), record: Some(record) });
+        }
+        // SAFETY: by the caller.
+        let device = registry().device(unsafe { DispatchKey::of(buffer) })?;
+        Some(Context { buffer, device, record: None })
+    })
+}
+
+impl Context {
+    /// Runs `f` on the recording. `None` when there is none or `f` failed; after a failure the recording is given up.
+    pub fn with<R>(&self, f: impl FnOnce(&mut CommandState) -> R) -> Option<R> {
+        let record = self.record.as_ref()?;
+        let done = catch(|| Some(f(&mut record.state.lock())));
+        if done.is_none() {
+            self.give_up();
+        }
+        done
+    }
+
+    /// The layer failed: order everything before here against everything after it, and stand aside.
+    pub fn give_up(&self) {
+        self.device.fail();
+        if let Some(record) = &self.record {
+            catch(|| {
+                let mut state = record.state.lock();
+                self.release(&mut state);
+                state.segment = None;
+                state.recorder.give_up();
+                Some(())
+            });
+        }
+        self.issue(Barrier::FULL);
+    }
+
+    /// Issues what is held back.
+    pub fn release(&self, state: &mut CommandState) {
+        if let Some(segment) = &mut state.segment {
+            // SAFETY: the command buffer is being recorded: the application is in the middle of a call on it.
+            unsafe { segment.release(&self.device.next, self.buffer) };
+        }
+    }
+
+    /// Emits a barrier of the layer's own making, unless it is the one to be withheld.
+    pub fn emit(&self, state: &mut CommandState, barrier: Barrier) {
+        self.release(state);
+        if self.device.is_withheld() {
+            state.recorder.mutated();
+        } else {
+            self.issue(barrier);
+        }
+    }
+
+    fn issue(&self, barrier: Barrier) {
+        let next = &self.device.next;
+        let (src, dst) = (issued_stages(barrier.src.stages), issued_stages(barrier.dst.stages));
+        let old = |stages: Stages, flags: Flags| stages.bits() >> 32 == 0 && flags.bits() >> 32 == 0;
+        let is_old = old(src, barrier.src.flags) && old(dst, barrier.dst.flags);
+        // SAFETY: the command buffer is being recorded; the barrier holds the application's own bits, which its
+        // device therefore has, or the plainest bits there are.
+        unsafe {
+            match (next.cmd_pipeline_barrier2, next.cmd_pipeline_barrier) {
+                (Some(pipeline_barrier), _) if !is_old => {
+                    let memory = vk::MemoryBarrier2::default()
+                        .src_stage_mask(vk::PipelineStageFlags2::from_raw(src.bits()))
+                        .src_access_mask(vk::AccessFlags2::from_raw(barrier.src.flags.bits()))
+                        .dst_stage_mask(vk::PipelineStageFlags2::from_raw(dst.bits()))
+                        .dst_access_mask(vk::AccessFlags2::from_raw(barrier.dst.flags.bits()));
+                    let info = vk::DependencyInfo::default().memory_barriers(std::slice::from_ref(&memory));
+                    pipeline_barrier(self.buffer, &raw const info);
+                }
+                (_, Some(pipeline_barrier)) => {
+                    // Version 1 has no empty stage mask: top of pipe is no stage in a first scope, bottom in a second.
+                    let or = |stages: Stages, none: vk::PipelineStageFlags| match stages.bits() as u32 {
+                        0 => none,
+                        bits => vk::PipelineStageFlags::from_raw(bits),
+                    };
+                    let memory = vk::MemoryBarrier::default()
+                        .src_access_mask(vk::AccessFlags::from_raw(old_flags(barrier.src.flags)))
+                        .dst_access_mask(vk::AccessFlags::from_raw(old_flags(barrier.dst.flags)));
+                    pipeline_barrier(
+                        self.buffer,
+                        or(src, vk::PipelineStageFlags::TOP_OF_PIPE),
+                        or(dst, vk::PipelineStageFlags::BOTTOM_OF_PIPE),
+                        vk::DependencyFlags::empty(),
+                        1,
+                        &raw const memory,
+                        0,
+                        std::ptr::null(),
+                        0,
+                        std::ptr::null(),
+                    );
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Records an operation: `decide` asks the recorder, `hold` puts it into the segment if it may go there, `forward`
+    /// issues it.
+    pub fn operation(
+        &self,
+        decide: impl FnOnce(&mut CommandState) -> Step,
+        hold: impl FnOnce(&mut CommandState) -> bool,
+        forward: impl Fn(),
+    ) {
+        let done = Cell::new(false);
+        self.with(|state| {
+            let step = decide(state);
+            if let Some(due) = step.before {
+                self.emit(state, due.barrier);
+            }
+            if !hold(state) {
+                self.release(state);
+                done.set(true);
+                forward();
+            }
+            done.set(true);
+            if let Some(barrier) = step.after {
+                self.emit(state, barrier);
+            }
+        });
+        if !done.get() {
+            forward();
+        }
+    }
+
+    /// Records a barrier that the application asks for.
+    pub fn barrier(&self, asked: impl FnOnce() -> Asked, forward: impl Fn()) {
+        let done = Cell::new(false);
+        self.with(|state| {
+            let answer = state.recorder.asked(asked());
+            match answer {
+                Answer::Withhold => {}
+                Answer::Emit => {
+                    self.release(state);
+                    if self.device.is_withheld() {
+                        state.recorder.mutated();
+                    } else {
+                        done.set(true);
+                        forward();
+                    }
+                }
+                Answer::PassThrough(due) => {
+                    if let Some(due) = due {
+                        self.emit(state, due.barrier);
+                    }
+                    self.release(state);
+                    done.set(true);
+                    forward();
+                }
+            }
+            done.set(true);
+        });
+        if !done.get() {
+            forward();
+        }
+    }
+}
+
+/// Transfers are asked for stage by stage and emitted together (docs/semantics.md, rule 9): which of them a fill is,
+/// drivers have not always agreed on.
+fn issued_stages(stages: Stages) -> Stages {
+    match stages.intersects(Stages::TRANSFERS) {
+        true => stages.difference(Stages::TRANSFERS) | Stages::ALL_TRANSFER,
+        false => stages,
+    }
+}
+
+/// An access mask in the bits of version 1, never narrower.
+fn old_flags(flags: Flags) -> u32 {
+    let mut out = flags.bits() as u32;
+    if flags.intersects(Flags::SHADER_SAMPLED_READ | Flags::SHADER_STORAGE_READ) {
+        out |= Flags::SHADER_READ.bits() as u32;
+    }
+    if flags.intersects(Flags::SHADER_STORAGE_WRITE) {
+        out |= Flags::SHADER_WRITE.bits() as u32;
+    }
+    out
+}

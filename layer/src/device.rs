@@ -1,0 +1,228 @@
+//! One `VkDevice`: the functions below, the records of its objects, its settings and its sums.
+
+use crate::abi::DispatchKey;
+use crate::descriptors::{Resolve, Set, SetLayout};
+use crate::footprint::Rules;
+use crate::handles::Table;
+use crate::memory::{Buffer, BufferView, Memory};
+use crate::next::Next;
+use crate::pipelines::{Pipeline, ShaderModule};
+use crate::recorder::{Finished, Recorder};
+use crate::segment::Segment;
+use crate::settings::{OutOfBounds, Settings, Shuffle};
+use crate::stubs::Targets;
+use ash::vk;
+use parking_lot::{Mutex, RwLock};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use zinc_hazard::Policy;
+use zinc_report::Counts;
+
+/// Everything counted on a device.
+#[derive(Clone, Debug, Default)]
+pub struct Sums {
+    /// Executed.
+    pub totals: Counts,
+    /// Recorded.
+    pub recorded: Counts,
+    /// Executed, by a policy not in force.
+    pub would_emit: BTreeMap<Policy, Counts>,
+}
+
+/// One `VkCommandBuffer`.
+pub struct CommandBuffer {
+    /// Its device.
+    pub device: Arc<Device>,
+    /// Its pool's handle.
+    pub pool: u64,
+    /// Recording is externally synchronised by the specification; the lock is for applications that break it.
+    pub state: Mutex<CommandState>,
+}
+
+/// What a command buffer's lock protects.
+pub struct CommandState {
+    /// The recording in progress.
+    pub recorder: Recorder,
+    /// Under shuffle: what is held back, and what is bound.
+    pub segment: Option<Segment>,
+    /// The counts of the finished recording.
+    pub finished: Finished,
+}
+
+/// A device.
+pub struct Device {
+    /// The key of all its dispatchable handles.
+    pub key: DispatchKey,
+    /// Its handle.
+    pub handle: vk::Device,
+    /// The functions below this layer.
+    pub next: Next,
+    /// Where the stubs of unmodelled commands go on.
+    pub stub_targets: Targets,
+    /// What the user asked for.
+    pub settings: Arc<Settings>,
+    /// Its description, for the report.
+    pub description: zinc_report::Device,
+    /// `robustBufferAccess` without `robustBufferAccess2` is on.
+    pub robust_writes: bool,
+    /// `VkDeviceMemory`.
+    pub memories: Table<Memory>,
+    /// `VkBuffer`.
+    pub buffers: Table<Buffer>,
+    /// `VkBufferView`.
+    pub views: Table<BufferView>,
+    /// `VkDescriptorSetLayout`.
+    pub set_layouts: Table<SetLayout>,
+    /// `VkDescriptorSet`.
+    pub sets: Table<Set>,
+    /// The sets of each `VkDescriptorPool`, which die with it.
+    pub pools: Mutex<HashMap<u64, Vec<vk::DescriptorSet>>>,
+    /// `VkShaderModule`.
+    pub modules: Table<ShaderModule>,
+    /// Compute `VkPipeline`s.
+    pub pipelines: Table<Pipeline>,
+    /// Pipeline layouts that the application destroyed while held dispatches may need them; only under shuffle.
+    pub retired_layouts: Mutex<Vec<vk::PipelineLayout>>,
+    /// The sums.
+    pub sums: Mutex<Sums>,
+    /// Emissions since the last submission: what the mutation counts.
+    emissions: AtomicU64,
+    /// The layer failed: new recordings are passed through.
+    failed: AtomicBool,
+    /// The report was written.
+    pub reported: AtomicBool,
+}
+
+impl Device {
+    /// A device whose records are all empty.
+    pub fn new(
+        key: DispatchKey,
+        handle: vk::Device,
+        next: Next,
+        settings: Arc<Settings>,
+        description: zinc_report::Device,
+        robust_writes: bool,
+    ) -> Device {
+        Device {
+            key,
+            handle,
+            next,
+            stub_targets: Targets::default(),
+            settings,
+            description,
+            robust_writes,
+            memories: Table::default(),
+            buffers: Table::default(),
+            views: Table::default(),
+            set_layouts: Table::default(),
+            sets: Table::default(),
+            pools: Mutex::default(),
+            modules: Table::default(),
+            pipelines: Table::default(),
+            retired_layouts: Mutex::default(),
+            sums: Mutex::default(),
+            emissions: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            reported: AtomicBool::new(false),
+        }
+    }
+
+    /// The state of a command buffer at the beginning of a recording.
+    pub fn fresh_state(&self) -> CommandState {
+        let settings = &self.settings;
+        let rules = Rules {
+            granule: settings.granule,
+            trust_out_of_bounds: settings.out_of_bounds == OutOfBounds::Trust,
+        };
+        if self.failed.load(Ordering::Relaxed) {
+            let recorder = Recorder::new(Policy::Stock, &[], rules);
+            return CommandState { recorder, segment: None, finished: Finished::default() };
+        }
+        let shadows: Vec<Policy> = match settings.would_emit {
+            true => Policy::ALL.into_iter().filter(|p| *p != settings.policy).collect(),
+            false => Vec::new(),
+        };
+        CommandState {
+            recorder: Recorder::new(settings.policy, &shadows, rules),
+            segment: (settings.shuffle != Shuffle::Off).then(|| Segment::new(settings.shuffle)),
+            finished: Finished::default(),
+        }
+    }
+
+    /// Whether the emission that comes now is the one that the mutation withholds.
+    pub fn is_withheld(&self) -> bool {
+        let Some(target) = self.settings.mutate else { return false };
+        self.emissions.fetch_add(1, Ordering::Relaxed) == target
+    }
+
+    /// A submission ends a sequence: the mutation counts from 0 again.
+    pub fn submitted(&self) {
+        if self.settings.mutate.is_some() {
+            self.emissions.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The layer failed here. From now on recordings are passed through.
+    pub fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Device::fail`] was called.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether operations are issued out of order.
+    pub fn shuffles(&self) -> bool {
+        self.settings.shuffle != Shuffle::Off
+    }
+}
+
+impl Resolve for Device {
+    fn buffer(&self, buffer: vk::Buffer) -> Option<Arc<Buffer>> {
+        self.buffers.get(buffer)
+    }
+
+    fn view(&self, view: vk::BufferView) -> Option<Arc<BufferView>> {
+        self.views.get(view)
+    }
+}
+
+/// All live devices and command buffers of the process.
+#[derive(Default)]
+pub struct Registry {
+    devices: RwLock<HashMap<DispatchKey, Arc<Device>>>,
+    /// `VkCommandBuffer`, over all devices: their handles are pointers and can't coincide.
+    pub command_buffers: Table<CommandBuffer>,
+}
+
+/// The process's registry.
+pub fn registry() -> &'static Registry {
+    static REGISTRY: OnceLock<Registry> = OnceLock::new();
+    REGISTRY.get_or_init(Registry::default)
+}
+
+impl Registry {
+    /// Adds a device.
+    pub fn add(&self, device: Device) {
+        self.devices.write().insert(device.key, Arc::new(device));
+    }
+
+    /// The device of a dispatchable handle.
+    pub fn device(&self, key: DispatchKey) -> Option<Arc<Device>> {
+        self.devices.read().get(&key).cloned()
+    }
+
+    /// Forgets a device and its command buffers.
+    pub fn remove(&self, key: DispatchKey) -> Option<Arc<Device>> {
+        let device = self.devices.write().remove(&key)?;
+        self.command_buffers.remove_if(|c| c.device.key == key);
+        Some(device)
+    }
+
+    /// All live devices.
+    pub fn all(&self) -> Vec<Arc<Device>> {
+        self.devices.read().values().cloned().collect()
+    }
+}

@@ -1,0 +1,238 @@
+//! Where the loader comes in: negotiation, the two proc-addr functions, instances and devices.
+
+use crate::abi::{self, DispatchKey, NegotiateLayerInterface};
+use crate::context::catch;
+use crate::device::{Device, registry};
+use crate::next::Next;
+use crate::settings::Settings;
+use crate::{hooks, reporting, stubs};
+use ash::vk;
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char};
+use std::sync::{Arc, OnceLock};
+
+/// The interface version this layer speaks: the first one with negotiation.
+const INTERFACE_VERSION: u32 = 2;
+
+/// One `VkInstance`.
+struct Instance {
+    handle: vk::Instance,
+    get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr,
+}
+
+type Instances = RwLock<HashMap<DispatchKey, Arc<Instance>>>;
+
+fn instances() -> &'static Instances {
+    static INSTANCES: OnceLock<Instances> = OnceLock::new();
+    INSTANCES.get_or_init(Instances::default)
+}
+
+/// The settings of the process, read when the first instance is made.
+fn settings() -> Arc<Settings> {
+    static SETTINGS: OnceLock<Arc<Settings>> = OnceLock::new();
+    SETTINGS
+        .get_or_init(|| {
+            let (settings, warnings) = Settings::from_environment();
+            settings.warn(warnings);
+            Arc::new(settings)
+        })
+        .clone()
+}
+
+/// `vkNegotiateLoaderLayerInterfaceVersion`: the one symbol that the loader looks up.
+///
+/// # Safety
+///
+/// Called by the Vulkan loader.
+#[unsafe(export_name = "vkNegotiateLoaderLayerInterfaceVersion")]
+pub unsafe extern "system" fn negotiate(interface: *mut NegotiateLayerInterface) -> vk::Result {
+    // SAFETY: the loader passes its own structure, or null when it is broken.
+    let Some(interface) = (unsafe { interface.as_mut() }) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+    if interface.loader_layer_interface_version < INTERFACE_VERSION {
+        return vk::Result::ERROR_INITIALIZATION_FAILED;
+    }
+    interface.loader_layer_interface_version = INTERFACE_VERSION;
+    interface.get_instance_proc_addr = Some(get_instance_proc_addr);
+    interface.get_device_proc_addr = Some(get_device_proc_addr);
+    interface.get_physical_device_proc_addr = None;
+    vk::Result::SUCCESS
+}
+
+/// A function of ours as the API's untyped function pointer.
+macro_rules! void {
+    ($function:expr => $ty:ty) => {{
+        let function: $ty = $function;
+        // SAFETY: function pointers have one representation; callers cast back by name.
+        Some(unsafe { std::mem::transmute::<$ty, unsafe extern "system" fn()>(function) })
+    }};
+}
+pub(crate) use void;
+
+unsafe extern "system" fn get_instance_proc_addr(
+    instance: vk::Instance,
+    name: *const c_char,
+) -> vk::PFN_vkVoidFunction {
+    catch(|| {
+        if name.is_null() {
+            return None;
+        }
+        // SAFETY: the caller passes a C string.
+        let name = unsafe { CStr::from_ptr(name) };
+        let ours = match name.to_bytes() {
+            b"vkGetInstanceProcAddr" => void!(get_instance_proc_addr => vk::PFN_vkGetInstanceProcAddr),
+            b"vkCreateInstance" => void!(create_instance => vk::PFN_vkCreateInstance),
+            b"vkDestroyInstance" => void!(destroy_instance => vk::PFN_vkDestroyInstance),
+            b"vkCreateDevice" => void!(create_device => vk::PFN_vkCreateDevice),
+            _ => None,
+        };
+        if ours.is_some() {
+            return ours;
+        }
+        if instance == vk::Instance::null() {
+            return None;
+        }
+        // SAFETY: a live instance, by the caller.
+        let known = instances().read().get(&unsafe { DispatchKey::of(instance) }).cloned()?;
+        // SAFETY: the next link's function, with its own instance.
+        let next = unsafe { (known.get_instance_proc_addr)(instance, name.as_ptr()) }?;
+        if name == c"vkGetDeviceProcAddr" {
+            return void!(get_device_proc_addr => vk::PFN_vkGetDeviceProcAddr);
+        }
+        Some(replacement(name, next, None))
+    })
+}
+
+unsafe extern "system" fn get_device_proc_addr(device: vk::Device, name: *const c_char) -> vk::PFN_vkVoidFunction {
+    catch(|| {
+        if name.is_null() || device == vk::Device::null() {
+            return None;
+        }
+        // SAFETY: a C string and a live device, by the caller.
+        let (name, key) = unsafe { (CStr::from_ptr(name), DispatchKey::of(device)) };
+        let device_record = registry().device(key)?;
+        // SAFETY: the next link's function, with its own device.
+        let next = unsafe { (device_record.next.get_device_proc_addr)(device, name.as_ptr()) }?;
+        if name == c"vkGetDeviceProcAddr" {
+            return void!(get_device_proc_addr => vk::PFN_vkGetDeviceProcAddr);
+        }
+        Some(replacement(name, next, Some(&device_record)))
+    })
+}
+
+/// What an application gets for a device command: ours, a stub, or the next link's own.
+fn replacement(
+    name: &CStr,
+    next: unsafe extern "system" fn(),
+    device: Option<&Device>,
+) -> unsafe extern "system" fn() {
+    if let Some(hook) = hooks::find(name) {
+        return hook;
+    }
+    let Ok(text) = name.to_str() else { return next };
+    if !text.starts_with("vkCmd") {
+        return next;
+    }
+    let Some(effect) = stubs::effect(text) else { return next };
+    match stubs::stub(name, effect) {
+        Some((index, stub)) => {
+            if let Some(device) = device {
+                device.stub_targets.set(index, next);
+            }
+            stub
+        }
+        // More unmodelled commands than anybody has ever defined: without a stub nothing can be flushed before this
+        // one, so nothing may be held back any more.
+        None => {
+            registry().all().iter().for_each(|d| d.fail());
+            next
+        }
+    }
+}
+
+unsafe extern "system" fn create_instance(
+    info: *const vk::InstanceCreateInfo<'_>,
+    allocator: *const vk::AllocationCallbacks<'_>,
+    instance: *mut vk::Instance,
+) -> vk::Result {
+    let failed = vk::Result::ERROR_INITIALIZATION_FAILED;
+    // SAFETY: called by the loader with its own create info.
+    let Some(link) = (unsafe { info.as_ref().and_then(|info| abi::take_instance_link(info)) }) else {
+        return failed;
+    };
+    // SAFETY: the link is the loader's; the next link's vkCreateInstance has this type.
+    unsafe {
+        let get_instance_proc_addr = (*link).get_instance_proc_addr;
+        let Some(create) = get_instance_proc_addr(vk::Instance::null(), c"vkCreateInstance".as_ptr()) else {
+            return failed;
+        };
+        let create = std::mem::transmute::<unsafe extern "system" fn(), vk::PFN_vkCreateInstance>(create);
+        let result = create(info, allocator, instance);
+        if result == vk::Result::SUCCESS {
+            catch(|| {
+                settings();
+                let handle = *instance;
+                let key = DispatchKey::of(handle);
+                instances().write().insert(key, Arc::new(Instance { handle, get_instance_proc_addr }));
+                Some(())
+            });
+        }
+        result
+    }
+}
+
+unsafe extern "system" fn destroy_instance(
+    instance: vk::Instance,
+    allocator: *const vk::AllocationCallbacks<'_>,
+) {
+    if instance == vk::Instance::null() {
+        return;
+    }
+    // SAFETY: a live instance, by the caller.
+    let known = catch(|| instances().write().remove(&unsafe { DispatchKey::of(instance) }));
+    let Some(known) = known else { return };
+    // SAFETY: the next link's functions, with its own instance.
+    unsafe {
+        if let Some(destroy) = (known.get_instance_proc_addr)(instance, c"vkDestroyInstance".as_ptr()) {
+            let destroy = std::mem::transmute::<unsafe extern "system" fn(), vk::PFN_vkDestroyInstance>(destroy);
+            destroy(instance, allocator);
+        }
+    }
+}
+
+unsafe extern "system" fn create_device(
+    physical: vk::PhysicalDevice,
+    info: *const vk::DeviceCreateInfo<'_>,
+    allocator: *const vk::AllocationCallbacks<'_>,
+    device: *mut vk::Device,
+) -> vk::Result {
+    let failed = vk::Result::ERROR_INITIALIZATION_FAILED;
+    // SAFETY: called by the loader with its own create info.
+    let Some(link) = (unsafe { info.as_ref().and_then(|info| abi::take_device_link(info)) }) else {
+        return failed;
+    };
+    // SAFETY: a live physical device; physical devices share their instance's dispatch table.
+    let instance = catch(|| instances().read().get(&unsafe { DispatchKey::of(physical) }).cloned());
+    // SAFETY: the link is the loader's; the next link's vkCreateDevice has this type.
+    unsafe {
+        let (next_instance, next_device) = ((*link).get_instance_proc_addr, (*link).get_device_proc_addr);
+        let parent = instance.as_ref().map_or(vk::Instance::null(), |i| i.handle);
+        let Some(create) = next_instance(parent, c"vkCreateDevice".as_ptr()) else { return failed };
+        let create = std::mem::transmute::<unsafe extern "system" fn(), vk::PFN_vkCreateDevice>(create);
+        let result = create(physical, info, allocator, device);
+        if result == vk::Result::SUCCESS {
+            catch(|| {
+                let handle = *device;
+                let next = Next::load(next_device, handle);
+                let fetch = |name: &CStr| next_instance(parent, name.as_ptr());
+                let description = reporting::describe(physical, &fetch);
+                let robust = reporting::has_robust_writes(&*info);
+                let record = Device::new(DispatchKey::of(handle), handle, next, settings(), description, robust);
+                registry().add(record);
+                reporting::at_exit();
+                Some(())
+            });
+        }
+        result
+    }
+}

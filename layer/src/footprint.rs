@@ -1,0 +1,161 @@
+//! What one command touches: from a pipeline and the sets bound to it, or from a copy's regions, to accesses.
+//!
+//! Direction comes from the shader, never from the descriptor's type (rule 6); place comes from the descriptors as
+//! they are when the command is recorded (rule 12). Whatever can't be resolved makes the whole dispatch unknown.
+
+use crate::descriptors::{Set, Slot};
+use crate::memory::Buffer;
+use crate::pipelines::Pipeline;
+use ash::vk;
+use std::sync::Arc;
+use zinc_hazard::{Access, Flags, Kind, Range, Stages};
+use zinc_reflect::{Binding, Class, Direction, Elements};
+
+/// A descriptor set as a command buffer has it bound.
+#[derive(Clone, Debug)]
+pub struct BoundSet {
+    /// The set; `None` when its allocation was not seen.
+    pub set: Option<Arc<Set>>,
+    /// The handle, for binding it again.
+    pub handle: vk::DescriptorSet,
+    /// The layout that it was bound with.
+    pub layout: vk::PipelineLayout,
+    /// Its own dynamic offsets, in bytes.
+    pub dynamic_offsets: Vec<u32>,
+}
+
+/// The settings that decide how far a range reaches.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Ranges are rounded outwards to multiples of it, in bytes.
+    pub granule: u64,
+    /// Writes stay within their descriptors even where plain robustness would let a driver put them elsewhere.
+    pub trust_out_of_bounds: bool,
+}
+
+/// Something that a dispatch does and that can't be resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unresolved;
+
+/// The accesses of a dispatch that nothing is known about: everything, at the stages a dispatch has.
+pub fn unknown_dispatch() -> [Access; 2] {
+    Access::unknown().map(|a| Access { stages: Stages::COMPUTE_SHADER | Stages::DRAW_INDIRECT, ..a })
+}
+
+/// Appends the accesses of a dispatch to `out`.
+///
+/// # Errors
+///
+/// [`Unresolved`] when the pipeline's shader is not known, when one of its bindings is not in a bound set that the
+/// layer knows, or when a descriptor refers to something that is not modelled. `out` is then of no use.
+pub fn of_dispatch(
+    pipeline: &Pipeline,
+    sets: &[Option<BoundSet>],
+    rules: Rules,
+    out: &mut Vec<Access>,
+) -> Result<(), Unresolved> {
+    let shader = pipeline.shader.as_ref().ok_or(Unresolved)?;
+    let whole_writes = pipeline.robust_writes && !rules.trust_out_of_bounds;
+    for binding in &shader.bindings {
+        if !binding.direction.read && !binding.direction.write {
+            continue;
+        }
+        of_binding(binding, sets, rules.granule, whole_writes, out)?;
+    }
+    // Device addresses are one class: anywhere, in the direction the shader has (rule 8).
+    push(out, shader.addresses, Flags::SHADER_STORAGE_READ, Range::Anywhere, Range::Anywhere);
+    Ok(())
+}
+
+fn of_binding(
+    binding: &Binding,
+    sets: &[Option<BoundSet>],
+    granule: u64,
+    whole_writes: bool,
+    out: &mut Vec<Access>,
+) -> Result<(), Unresolved> {
+    let read_flag = match binding.class {
+        Class::UniformBuffer => Flags::UNIFORM_READ,
+        Class::StorageBuffer | Class::StorageTexelBuffer | Class::StorageImage => Flags::SHADER_STORAGE_READ,
+        Class::UniformTexelBuffer | Class::SampledImage | Class::CombinedImageSampler => {
+            Flags::SHADER_SAMPLED_READ
+        }
+        Class::Sampler => return Ok(()),
+        Class::InputAttachment | Class::AccelerationStructure | Class::Unknown => return Err(Unresolved),
+    };
+    let elements = match &binding.elements {
+        Elements::These(elements) => Some(elements),
+        Elements::All => None,
+    };
+    let bound = sets.get(binding.set as usize).and_then(Option::as_ref).ok_or(Unresolved)?;
+    let set = bound.set.as_ref().ok_or(Unresolved)?;
+    if set.layout.update_after_bind {
+        push(out, binding.direction, read_flag, Range::Anywhere, Range::Anywhere);
+        return Ok(());
+    }
+    let mut resolved = Ok(());
+    let exists = set.visit(binding.binding, elements, &bound.dynamic_offsets, |slot, dynamic| {
+        let (buffer, offset, size) = match slot {
+            // A valid application does not reach what it never wrote: partially bound arrays have such elements.
+            Slot::Empty | Slot::Nothing => return,
+            Slot::Buffer { buffer: Some(buffer), offset, size } => (buffer, *offset, *size),
+            Slot::Texels(Some(view)) => match &view.buffer {
+                Some(buffer) => (buffer, view.offset, view.size),
+                None => return resolved = Err(Unresolved),
+            },
+            Slot::Image => {
+                return push(out, binding.direction, read_flag, Range::Anywhere, Range::Anywhere);
+            }
+            Slot::Buffer { buffer: None, .. } | Slot::Texels(None) | Slot::Unknown => {
+                return resolved = Err(Unresolved);
+            }
+        };
+        let range = buffer.range(offset + dynamic, size, granule);
+        let written = if whole_writes { buffer.whole(granule) } else { range };
+        push(out, binding.direction, read_flag, range, written);
+    });
+    if !exists {
+        return Err(Unresolved);
+    }
+    resolved
+}
+
+fn push(out: &mut Vec<Access>, direction: Direction, read_flag: Flags, read: Range, written: Range) {
+    if direction.read {
+        out.push(Access { flags: read_flag, ..Access::shader_read(read) });
+    }
+    if direction.write {
+        out.push(Access::shader_write(written));
+    }
+}
+
+/// The arguments that an indirect dispatch reads.
+pub fn indirect_arguments(buffer: Option<&Arc<Buffer>>, offset: u64, granule: u64) -> Access {
+    let size = size_of::<vk::DispatchIndirectCommand>() as u64;
+    Access {
+        range: buffer.map_or(Range::Anywhere, |b| b.range(offset, Some(size), granule)),
+        kind: Kind::Read,
+        stages: Stages::DRAW_INDIRECT,
+        flags: Flags::INDIRECT_COMMAND_READ,
+    }
+}
+
+/// One end of a transfer: `stages` is `COPY` for copies and `CLEAR` for fills and updates (rule 9).
+pub fn transfer(
+    kind: Kind,
+    stages: Stages,
+    buffer: Option<&Arc<Buffer>>,
+    offset: u64,
+    size: Option<u64>,
+    granule: u64,
+) -> Access {
+    Access {
+        range: buffer.map_or(Range::Anywhere, |b| b.range(offset, size, granule)),
+        kind,
+        stages,
+        flags: match kind {
+            Kind::Read => Flags::TRANSFER_READ,
+            Kind::Write => Flags::TRANSFER_WRITE,
+        },
+    }
+}

@@ -1,0 +1,68 @@
+//! Which functions the layer takes, by name.
+//!
+//! A name that is not here is passed down, or, if it records a command, gets a stub (`stubs`). The KHR name of a
+//! function that became core later leads to the same hook: one device offers both, and they do the same.
+
+use crate::entry::void;
+use crate::{commands as c, objects as o};
+use ash::vk;
+use std::ffi::CStr;
+
+macro_rules! hooks {
+    ($name:ident; $( $( $vk:literal )|+ => $function:path : $ty:ty ; )*) => {
+        /// The layer's own function for the device command called `name`, if it has one.
+        pub fn find(name: &CStr) -> Option<unsafe extern "system" fn()> {
+            match name.to_str().ok()? {
+                $( $( $vk )|+ => void!($function => $ty), )*
+                _ => None,
+            }
+        }
+    };
+}
+
+hooks! { find;
+    "vkDestroyDevice" => o::destroy_device: vk::PFN_vkDestroyDevice;
+    "vkQueueSubmit" => o::queue_submit: vk::PFN_vkQueueSubmit;
+    "vkQueueSubmit2" | "vkQueueSubmit2KHR" => o::queue_submit2: vk::PFN_vkQueueSubmit2;
+    "vkAllocateMemory" => o::allocate_memory: vk::PFN_vkAllocateMemory;
+    "vkFreeMemory" => o::free_memory: vk::PFN_vkFreeMemory;
+    "vkCreateBuffer" => o::create_buffer: vk::PFN_vkCreateBuffer;
+    "vkDestroyBuffer" => o::destroy_buffer: vk::PFN_vkDestroyBuffer;
+    "vkBindBufferMemory" => o::bind_buffer_memory: vk::PFN_vkBindBufferMemory;
+    "vkBindBufferMemory2" | "vkBindBufferMemory2KHR" => o::bind_buffer_memory2: vk::PFN_vkBindBufferMemory2;
+    "vkCreateBufferView" => o::create_buffer_view: vk::PFN_vkCreateBufferView;
+    "vkDestroyBufferView" => o::destroy_buffer_view: vk::PFN_vkDestroyBufferView;
+    "vkCreateDescriptorSetLayout" => o::create_descriptor_set_layout: vk::PFN_vkCreateDescriptorSetLayout;
+    "vkDestroyDescriptorSetLayout" => o::destroy_descriptor_set_layout: vk::PFN_vkDestroyDescriptorSetLayout;
+    "vkDestroyPipelineLayout" => o::destroy_pipeline_layout: vk::PFN_vkDestroyPipelineLayout;
+    "vkResetDescriptorPool" => o::reset_descriptor_pool: vk::PFN_vkResetDescriptorPool;
+    "vkDestroyDescriptorPool" => o::destroy_descriptor_pool: vk::PFN_vkDestroyDescriptorPool;
+    "vkAllocateDescriptorSets" => o::allocate_descriptor_sets: vk::PFN_vkAllocateDescriptorSets;
+    "vkFreeDescriptorSets" => o::free_descriptor_sets: vk::PFN_vkFreeDescriptorSets;
+    "vkUpdateDescriptorSets" => o::update_descriptor_sets: vk::PFN_vkUpdateDescriptorSets;
+    "vkUpdateDescriptorSetWithTemplate" | "vkUpdateDescriptorSetWithTemplateKHR" =>
+        o::update_descriptor_set_with_template: vk::PFN_vkUpdateDescriptorSetWithTemplate;
+    "vkCreateShaderModule" => o::create_shader_module: vk::PFN_vkCreateShaderModule;
+    "vkDestroyShaderModule" => o::destroy_shader_module: vk::PFN_vkDestroyShaderModule;
+    "vkCreateComputePipelines" => o::create_compute_pipelines: vk::PFN_vkCreateComputePipelines;
+    "vkDestroyPipeline" => o::destroy_pipeline: vk::PFN_vkDestroyPipeline;
+    "vkDestroyCommandPool" => o::destroy_command_pool: vk::PFN_vkDestroyCommandPool;
+    "vkAllocateCommandBuffers" => o::allocate_command_buffers: vk::PFN_vkAllocateCommandBuffers;
+    "vkFreeCommandBuffers" => o::free_command_buffers: vk::PFN_vkFreeCommandBuffers;
+    "vkBeginCommandBuffer" => c::begin_command_buffer: vk::PFN_vkBeginCommandBuffer;
+    "vkEndCommandBuffer" => c::end_command_buffer: vk::PFN_vkEndCommandBuffer;
+    "vkCmdBindPipeline" => c::cmd_bind_pipeline: vk::PFN_vkCmdBindPipeline;
+    "vkCmdBindDescriptorSets" => c::cmd_bind_descriptor_sets: vk::PFN_vkCmdBindDescriptorSets;
+    "vkCmdPushConstants" => c::cmd_push_constants: vk::PFN_vkCmdPushConstants;
+    "vkCmdPipelineBarrier" => c::cmd_pipeline_barrier: vk::PFN_vkCmdPipelineBarrier;
+    "vkCmdPipelineBarrier2" | "vkCmdPipelineBarrier2KHR" =>
+        c::cmd_pipeline_barrier2: vk::PFN_vkCmdPipelineBarrier2;
+    "vkCmdDispatch" => c::cmd_dispatch: vk::PFN_vkCmdDispatch;
+    "vkCmdDispatchBase" | "vkCmdDispatchBaseKHR" => c::cmd_dispatch_base: vk::PFN_vkCmdDispatchBase;
+    "vkCmdDispatchIndirect" => c::cmd_dispatch_indirect: vk::PFN_vkCmdDispatchIndirect;
+    "vkCmdCopyBuffer" => c::cmd_copy_buffer: vk::PFN_vkCmdCopyBuffer;
+    "vkCmdCopyBuffer2" | "vkCmdCopyBuffer2KHR" => c::cmd_copy_buffer2: vk::PFN_vkCmdCopyBuffer2;
+    "vkCmdFillBuffer" => c::cmd_fill_buffer: vk::PFN_vkCmdFillBuffer;
+    "vkCmdUpdateBuffer" => c::cmd_update_buffer: vk::PFN_vkCmdUpdateBuffer;
+    "vkCmdExecuteCommands" => c::cmd_execute_commands: vk::PFN_vkCmdExecuteCommands;
+}

@@ -1,0 +1,476 @@
+//! Objects: made, bound, written, destroyed, submitted.
+//!
+//! A record is made after the driver made the object, and dropped before the driver destroys it: from then on the
+//! driver may give the same handle to another thread. Failing to keep a record never fails the call; what has no
+//! record is unknown, and unknown is safe.
+
+use crate::abi::{DispatchKey, chain, slice};
+use crate::context::catch;
+use crate::descriptors::{Set, SetLayout};
+use crate::device::{CommandBuffer, Device, registry};
+use crate::memory::{Buffer, BufferView, Memory, size_of_range};
+use crate::pipelines::{Pipeline, ShaderModule};
+use crate::reporting;
+use ash::vk;
+use ash::vk::Handle;
+use parking_lot::Mutex;
+use std::ffi::c_void;
+use std::sync::Arc;
+use zinc_report::WrittenAt;
+
+type Allocator<'a> = *const vk::AllocationCallbacks<'a>;
+
+/// Finds the device of a dispatchable handle.
+///
+/// # Safety
+///
+/// The handle must be live.
+unsafe fn device_of<H: Handle>(handle: H) -> Option<Arc<Device>> {
+    // SAFETY: by the caller.
+    catch(|| registry().device(unsafe { DispatchKey::of(handle) }))
+}
+
+/// Passes a call down and, when it succeeds, keeps a record.
+macro_rules! create {
+    ($device:ident . $next:ident ( $($arg:expr),* ), $record:expr) => {{
+        // SAFETY: the application's own arguments, passed on; what is read of them is what the driver read too.
+        unsafe {
+            let Some(known) = device_of($device) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+            let Some(next) = known.next.$next else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+            let result = next($device, $($arg),*);
+            if result == vk::Result::SUCCESS {
+                let record: &dyn Fn(&Device) = &$record;
+                catch(|| Some(record(&known)));
+            }
+            result
+        }
+    }};
+}
+
+/// Drops records and passes a call down.
+macro_rules! destroy {
+    ($device:ident . $next:ident ( $($arg:expr),* ), $forget:expr) => {{
+        // SAFETY: the application's own arguments, passed on.
+        unsafe {
+            let Some(known) = device_of($device) else { return Default::default() };
+            let forget: &dyn Fn(&Device) = &$forget;
+            catch(|| Some(forget(&known)));
+            match known.next.$next {
+                Some(next) => next($device, $($arg),*),
+                None => Default::default(),
+            }
+        }
+    }};
+}
+
+pub unsafe extern "system" fn destroy_device(device: vk::Device, allocator: Allocator<'_>) {
+    if device == vk::Device::null() {
+        return;
+    }
+    // SAFETY: the application's own arguments, passed on.
+    unsafe {
+        let Some(known) = catch(|| registry().remove(DispatchKey::of(device))) else { return };
+        catch(|| {
+            reporting::write(&known, WrittenAt::DeviceDestruction);
+            Some(())
+        });
+        if let Some(destroy) = known.next.destroy_pipeline_layout {
+            for layout in known.retired_layouts.lock().drain(..) {
+                destroy(device, layout, std::ptr::null());
+            }
+        }
+        if let Some(destroy) = known.next.destroy_device {
+            destroy(device, allocator);
+        }
+    }
+}
+
+/// Adds what was submitted to the device's sums.
+fn count_submit(device: &Device, batches: u32, buffers: impl Iterator<Item = vk::CommandBuffer>) {
+    device.submitted();
+    let finished: Vec<_> = buffers
+        .filter_map(|buffer| registry().command_buffers.get(buffer))
+        .map(|record| record.state.lock().finished.clone())
+        .collect();
+    let mut sums = device.sums.lock();
+    sums.totals.submits += u64::from(batches);
+    for recording in finished {
+        sums.totals += recording.counts;
+        for (policy, counts) in recording.would_emit {
+            *sums.would_emit.entry(policy).or_default() += counts;
+        }
+    }
+}
+
+pub unsafe extern "system" fn queue_submit(
+    queue: vk::Queue,
+    count: u32,
+    submits: *const vk::SubmitInfo<'_>,
+    fence: vk::Fence,
+) -> vk::Result {
+    // SAFETY: the application's own arguments, read and passed on.
+    unsafe {
+        let Some(known) = device_of(queue) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+        let Some(submit) = known.next.queue_submit else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+        catch(|| {
+            let buffers = slice(submits, count)
+                .iter()
+                .flat_map(|s| slice(s.p_command_buffers, s.command_buffer_count).iter().copied());
+            count_submit(&known, count, buffers);
+            Some(())
+        });
+        submit(queue, count, submits, fence)
+    }
+}
+
+pub unsafe extern "system" fn queue_submit2(
+    queue: vk::Queue,
+    count: u32,
+    submits: *const vk::SubmitInfo2<'_>,
+    fence: vk::Fence,
+) -> vk::Result {
+    // SAFETY: the application's own arguments, read and passed on.
+    unsafe {
+        let Some(known) = device_of(queue) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+        let Some(submit) = known.next.queue_submit2 else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+        catch(|| {
+            let buffers = slice(submits, count).iter().flat_map(|s| {
+                slice(s.p_command_buffer_infos, s.command_buffer_info_count).iter().map(|c| c.command_buffer)
+            });
+            count_submit(&known, count, buffers);
+            Some(())
+        });
+        submit(queue, count, submits, fence)
+    }
+}
+
+pub unsafe extern "system" fn allocate_memory(
+    device: vk::Device,
+    info: *const vk::MemoryAllocateInfo<'_>,
+    allocator: Allocator<'_>,
+    memory: *mut vk::DeviceMemory,
+) -> vk::Result {
+    create!(device.allocate_memory(info, allocator, memory), |d| {
+        d.memories.insert(*memory, Memory::new(&*info));
+    })
+}
+
+pub unsafe extern "system" fn free_memory(device: vk::Device, memory: vk::DeviceMemory, allocator: Allocator<'_>) {
+    destroy!(device.free_memory(memory, allocator), |d| {
+        d.memories.remove(memory);
+    })
+}
+
+pub unsafe extern "system" fn create_buffer(
+    device: vk::Device,
+    info: *const vk::BufferCreateInfo<'_>,
+    allocator: Allocator<'_>,
+    buffer: *mut vk::Buffer,
+) -> vk::Result {
+    create!(device.create_buffer(info, allocator, buffer), |d| {
+        d.buffers.insert(*buffer, Buffer::new(&*info));
+    })
+}
+
+pub unsafe extern "system" fn destroy_buffer(device: vk::Device, buffer: vk::Buffer, allocator: Allocator<'_>) {
+    destroy!(device.destroy_buffer(buffer, allocator), |d| {
+        d.buffers.remove(buffer);
+    })
+}
+
+pub unsafe extern "system" fn bind_buffer_memory(
+    device: vk::Device,
+    buffer: vk::Buffer,
+    memory: vk::DeviceMemory,
+    offset: vk::DeviceSize,
+) -> vk::Result {
+    create!(device.bind_buffer_memory(buffer, memory, offset), |d| {
+        if let Some(record) = d.buffers.get(buffer) {
+            record.bind(d.memories.get(memory), offset);
+        }
+    })
+}
+
+pub unsafe extern "system" fn bind_buffer_memory2(
+    device: vk::Device,
+    count: u32,
+    infos: *const vk::BindBufferMemoryInfo<'_>,
+) -> vk::Result {
+    create!(device.bind_buffer_memory2(count, infos), |d| {
+        for info in slice(infos, count) {
+            if let Some(record) = d.buffers.get(info.buffer) {
+                // What the list holds (device groups, say) may put the buffer elsewhere.
+                let memory = info.p_next.is_null().then(|| d.memories.get(info.memory)).flatten();
+                record.bind(memory, info.memory_offset);
+            }
+        }
+    })
+}
+
+pub unsafe extern "system" fn create_buffer_view(
+    device: vk::Device,
+    info: *const vk::BufferViewCreateInfo<'_>,
+    allocator: Allocator<'_>,
+    view: *mut vk::BufferView,
+) -> vk::Result {
+    create!(device.create_buffer_view(info, allocator, view), |d| {
+        let info = &*info;
+        let buffer = d.buffers.get(info.buffer);
+        d.views.insert(*view, BufferView { buffer, offset: info.offset, size: size_of_range(info.range) });
+    })
+}
+
+pub unsafe extern "system" fn destroy_buffer_view(device: vk::Device, view: vk::BufferView, allocator: Allocator<'_>) {
+    destroy!(device.destroy_buffer_view(view, allocator), |d| {
+        d.views.remove(view);
+    })
+}
+
+pub unsafe extern "system" fn create_descriptor_set_layout(
+    device: vk::Device,
+    info: *const vk::DescriptorSetLayoutCreateInfo<'_>,
+    allocator: Allocator<'_>,
+    layout: *mut vk::DescriptorSetLayout,
+) -> vk::Result {
+    create!(device.create_descriptor_set_layout(info, allocator, layout), |d| {
+        let info = &*info;
+        let flags = chain(info.p_next)
+            .find_map(|c| c.get::<vk::DescriptorSetLayoutBindingFlagsCreateInfo<'_>>().map(|f| {
+                slice(f.p_binding_flags, f.binding_count).iter().fold(vk::DescriptorBindingFlags::empty(), |a, b| a | *b)
+            }))
+            .unwrap_or_default();
+        let late = vk::DescriptorBindingFlags::UPDATE_AFTER_BIND
+            | vk::DescriptorBindingFlags::UPDATE_UNUSED_WHILE_PENDING;
+        let bindings: Vec<_> = slice(info.p_bindings, info.binding_count)
+            .iter()
+            .map(|b| (b.binding, b.descriptor_type, b.descriptor_count))
+            .collect();
+        let update_after_bind = flags.intersects(late)
+            || info.flags.contains(vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL);
+        d.set_layouts.insert(*layout, SetLayout::new(&bindings, update_after_bind));
+    })
+}
+
+pub unsafe extern "system" fn destroy_descriptor_set_layout(
+    device: vk::Device,
+    layout: vk::DescriptorSetLayout,
+    allocator: Allocator<'_>,
+) {
+    destroy!(device.destroy_descriptor_set_layout(layout, allocator), |d| {
+        d.set_layouts.remove(layout);
+    })
+}
+
+pub unsafe extern "system" fn destroy_pipeline_layout(
+    device: vk::Device,
+    layout: vk::PipelineLayout,
+    allocator: Allocator<'_>,
+) {
+    // SAFETY: the application's own arguments, passed on.
+    unsafe {
+        let Some(known) = device_of(device) else { return };
+        if known.shuffles() && layout != vk::PipelineLayout::null() {
+            // A held dispatch may have to bind with it: it lives until the device dies.
+            known.retired_layouts.lock().push(layout);
+        } else if let Some(destroy) = known.next.destroy_pipeline_layout {
+            destroy(device, layout, allocator);
+        }
+    }
+}
+
+/// Forgets all sets of a pool.
+fn forget_sets(device: &Device, pool: vk::DescriptorPool) {
+    for set in device.pools.lock().remove(&pool.as_raw()).unwrap_or_default() {
+        device.sets.remove(set);
+    }
+}
+
+pub unsafe extern "system" fn reset_descriptor_pool(
+    device: vk::Device,
+    pool: vk::DescriptorPool,
+    flags: vk::DescriptorPoolResetFlags,
+) -> vk::Result {
+    destroy!(device.reset_descriptor_pool(pool, flags), |d| forget_sets(d, pool))
+}
+
+pub unsafe extern "system" fn destroy_descriptor_pool(
+    device: vk::Device,
+    pool: vk::DescriptorPool,
+    allocator: Allocator<'_>,
+) {
+    destroy!(device.destroy_descriptor_pool(pool, allocator), |d| forget_sets(d, pool))
+}
+
+pub unsafe extern "system" fn allocate_descriptor_sets(
+    device: vk::Device,
+    info: *const vk::DescriptorSetAllocateInfo<'_>,
+    sets: *mut vk::DescriptorSet,
+) -> vk::Result {
+    create!(device.allocate_descriptor_sets(info, sets), |d| {
+        let info = &*info;
+        let layouts = slice(info.p_set_layouts, info.descriptor_set_count);
+        let sets = slice(sets, info.descriptor_set_count);
+        for (set, layout) in sets.iter().zip(layouts) {
+            match d.set_layouts.get(*layout) {
+                Some(layout) => drop(d.sets.insert(*set, Set::new(layout))),
+                None => drop(d.sets.remove(*set)),
+            }
+        }
+        d.pools.lock().entry(info.descriptor_pool.as_raw()).or_default().extend_from_slice(sets);
+    })
+}
+
+pub unsafe extern "system" fn free_descriptor_sets(
+    device: vk::Device,
+    pool: vk::DescriptorPool,
+    count: u32,
+    sets: *const vk::DescriptorSet,
+) -> vk::Result {
+    destroy!(device.free_descriptor_sets(pool, count, sets), |d| {
+        let freed = slice(sets, count);
+        for set in freed {
+            d.sets.remove(*set);
+        }
+        if let Some(of_pool) = d.pools.lock().get_mut(&pool.as_raw()) {
+            of_pool.retain(|s| !freed.contains(s));
+        }
+    })
+}
+
+pub unsafe extern "system" fn update_descriptor_sets(
+    device: vk::Device,
+    write_count: u32,
+    writes: *const vk::WriteDescriptorSet<'_>,
+    copy_count: u32,
+    copies: *const vk::CopyDescriptorSet<'_>,
+) {
+    destroy!(device.update_descriptor_sets(write_count, writes, copy_count, copies), |d| {
+        for write in slice(writes, write_count) {
+            if let Some(set) = d.sets.get(write.dst_set) {
+                set.write(write, d);
+            }
+        }
+        for copy in slice(copies, copy_count) {
+            let Some(to) = d.sets.get(copy.dst_set) else { continue };
+            match d.sets.get(copy.src_set) {
+                Some(from) => to.copy(&from, copy),
+                None => to.taint(),
+            }
+        }
+    })
+}
+
+pub unsafe extern "system" fn update_descriptor_set_with_template(
+    device: vk::Device,
+    set: vk::DescriptorSet,
+    template: vk::DescriptorUpdateTemplate,
+    data: *const c_void,
+) {
+    destroy!(device.update_descriptor_set_with_template(set, template, data), |d| {
+        if let Some(set) = d.sets.get(set) {
+            set.taint();
+        }
+    })
+}
+
+pub unsafe extern "system" fn create_shader_module(
+    device: vk::Device,
+    info: *const vk::ShaderModuleCreateInfo<'_>,
+    allocator: Allocator<'_>,
+    module: *mut vk::ShaderModule,
+) -> vk::Result {
+    create!(device.create_shader_module(info, allocator, module), |d| {
+        d.modules.insert(*module, ShaderModule::new(&*info));
+    })
+}
+
+pub unsafe extern "system" fn destroy_shader_module(
+    device: vk::Device,
+    module: vk::ShaderModule,
+    allocator: Allocator<'_>,
+) {
+    destroy!(device.destroy_shader_module(module, allocator), |d| {
+        d.modules.remove(module);
+    })
+}
+
+pub unsafe extern "system" fn create_compute_pipelines(
+    device: vk::Device,
+    cache: vk::PipelineCache,
+    count: u32,
+    infos: *const vk::ComputePipelineCreateInfo<'_>,
+    allocator: Allocator<'_>,
+    pipelines: *mut vk::Pipeline,
+) -> vk::Result {
+    // SAFETY: the application's own arguments, read and passed on.
+    unsafe {
+        let Some(known) = device_of(device) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+        let Some(create) = known.next.create_compute_pipelines else {
+            return vk::Result::ERROR_INITIALIZATION_FAILED;
+        };
+        let result = create(device, cache, count, infos, allocator, pipelines);
+        // Some may have been made even where others failed; those that were not are null.
+        catch(|| {
+            for (info, pipeline) in slice(infos, count).iter().zip(slice(pipelines, count)) {
+                if *pipeline != vk::Pipeline::null() {
+                    let record = Pipeline::new(info, |m| known.modules.get(m), known.robust_writes);
+                    known.pipelines.insert(*pipeline, record);
+                }
+            }
+            Some(())
+        });
+        result
+    }
+}
+
+pub unsafe extern "system" fn destroy_pipeline(device: vk::Device, pipeline: vk::Pipeline, allocator: Allocator<'_>) {
+    destroy!(device.destroy_pipeline(pipeline, allocator), |d| {
+        d.pipelines.remove(pipeline);
+    })
+}
+
+pub unsafe extern "system" fn destroy_command_pool(device: vk::Device, pool: vk::CommandPool, allocator: Allocator<'_>) {
+    destroy!(device.destroy_command_pool(pool, allocator), |d| {
+        registry().command_buffers.remove_if(|c| c.pool == pool.as_raw() && c.device.key == d.key);
+    })
+}
+
+pub unsafe extern "system" fn allocate_command_buffers(
+    device: vk::Device,
+    info: *const vk::CommandBufferAllocateInfo<'_>,
+    buffers: *mut vk::CommandBuffer,
+) -> vk::Result {
+    // SAFETY: the application's own arguments, read and passed on.
+    unsafe {
+        let Some(known) = device_of(device) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+        let Some(allocate) = known.next.allocate_command_buffers else {
+            return vk::Result::ERROR_INITIALIZATION_FAILED;
+        };
+        let result = allocate(device, info, buffers);
+        if result == vk::Result::SUCCESS {
+            catch(|| {
+                let info = &*info;
+                for buffer in slice(buffers, info.command_buffer_count) {
+                    let (device, pool) = (known.clone(), info.command_pool.as_raw());
+                    let state = Mutex::new(device.fresh_state());
+                    registry().command_buffers.insert(*buffer, CommandBuffer { device, pool, state });
+                }
+                Some(())
+            });
+        }
+        result
+    }
+}
+
+pub unsafe extern "system" fn free_command_buffers(
+    device: vk::Device,
+    pool: vk::CommandPool,
+    count: u32,
+    buffers: *const vk::CommandBuffer,
+) {
+    destroy!(device.free_command_buffers(pool, count, buffers), |_| {
+        for buffer in slice(buffers, count) {
+            registry().command_buffers.remove(*buffer);
+        }
+    })
+}

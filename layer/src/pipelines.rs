@@ -1,0 +1,92 @@
+//! Compute pipelines: what their shader does, read from its SPIR-V.
+//!
+//! A pipeline whose SPIR-V the layer can't see (made from a binary or an identifier, linked from a library) or can't
+//! make sense of has no shader record: its dispatches read and write everything.
+
+use crate::abi::chain;
+use ash::vk;
+use std::ffi::{CStr, c_void};
+use std::sync::{Arc, OnceLock};
+use zinc_reflect::{EntryPoint, Stage};
+
+/// One `VkShaderModule`. Taken apart when the first pipeline needs it: applications make modules that they never use.
+pub struct ShaderModule {
+    words: Vec<u32>,
+    module: OnceLock<Option<Arc<zinc_reflect::Module>>>,
+}
+
+impl ShaderModule {
+    /// The record of a module made with `info`.
+    ///
+    /// # Safety
+    ///
+    /// `info.p_code` must point to `info.code_size` bytes.
+    pub unsafe fn new(info: &vk::ShaderModuleCreateInfo<'_>) -> ShaderModule {
+        // SAFETY: by the caller; the specification wants codeSize to be a multiple of 4.
+        let words = unsafe { crate::abi::slice(info.p_code, (info.code_size / 4) as u32) }.to_vec();
+        ShaderModule { words, module: OnceLock::new() }
+    }
+
+    fn reflected(&self) -> Option<&Arc<zinc_reflect::Module>> {
+        self.module.get_or_init(|| zinc_reflect::reflect(&self.words).ok().map(Arc::new)).as_ref()
+    }
+}
+
+/// One compute pipeline.
+#[derive(Debug)]
+pub struct Pipeline {
+    /// What its entry point does; `None` when that can't be known.
+    pub shader: Option<EntryPoint>,
+    /// Writes out of bounds may land anywhere in the buffer (rule 11).
+    pub robust_writes: bool,
+}
+
+/// What a `pNext` list says of storage buffers' robustness: whether a write out of bounds may land elsewhere in the
+/// buffer. `None` where it leaves that to the device.
+///
+/// # Safety
+///
+/// `p_next` must be null or a valid list.
+unsafe fn robust_writes(p_next: *const c_void) -> Option<bool> {
+    use vk::PipelineRobustnessBufferBehaviorEXT as Behavior;
+    // SAFETY: by the caller.
+    let found = unsafe { chain(p_next) }
+        .find_map(|c| c.get::<vk::PipelineRobustnessCreateInfoEXT<'_>>().map(|i| i.storage_buffers))?;
+    match found {
+        Behavior::DISABLED | Behavior::ROBUST_BUFFER_ACCESS_2 => Some(false),
+        Behavior::ROBUST_BUFFER_ACCESS => Some(true),
+        _ => None,
+    }
+}
+
+impl Pipeline {
+    /// The record of a pipeline made with `info`; `module` finds the record of a shader module.
+    ///
+    /// # Safety
+    ///
+    /// `info` must be valid, with all that it points to.
+    pub unsafe fn new(
+        info: &vk::ComputePipelineCreateInfo<'_>,
+        module: impl Fn(vk::ShaderModule) -> Option<Arc<ShaderModule>>,
+        device_robust_writes: bool,
+    ) -> Pipeline {
+        let stage = &info.stage;
+        // SAFETY: by the caller; the name is a valid C string.
+        let (name, inline, robust) = unsafe {
+            let name = (!stage.p_name.is_null()).then(|| CStr::from_ptr(stage.p_name));
+            // maintenance5: the code may come with the stage.
+            let inline = chain(stage.p_next)
+                .find_map(|c| c.get::<vk::ShaderModuleCreateInfo<'_>>().map(|i| Arc::new(ShaderModule::new(i))));
+            (name, inline, robust_writes(stage.p_next).or(robust_writes(info.p_next)))
+        };
+        let module = match stage.module == vk::ShaderModule::null() {
+            true => inline,
+            false => module(stage.module),
+        };
+        let shader = module.zip(name).and_then(|(module, name)| {
+            let entry = module.reflected()?.entry_point(name.to_str().ok()?, Stage::Compute)?;
+            entry.unknown.is_none().then(|| entry.clone())
+        });
+        Pipeline { shader, robust_writes: robust.unwrap_or(device_robust_writes) }
+    }
+}

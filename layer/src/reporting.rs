@@ -1,0 +1,162 @@
+//! The report of a device: made when the device is destroyed and, failing that, when the process ends.
+
+use crate::abi::chain;
+use crate::context::catch;
+use crate::device::{Device, registry};
+use crate::settings::Shuffle;
+use ash::vk;
+use std::ffi::{CStr, c_char};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+use zinc_hazard::Policy;
+use zinc_report::{DeviceType, Report, WrittenAt, api_version_text};
+
+/// What a physical device calls itself; `fetch` finds instance functions.
+///
+/// # Safety
+///
+/// `physical` must be live and `fetch` must find functions of its instance.
+pub unsafe fn describe(
+    physical: vk::PhysicalDevice,
+    fetch: &dyn Fn(&CStr) -> vk::PFN_vkVoidFunction,
+) -> zinc_report::Device {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let mut driver = vk::PhysicalDeviceDriverProperties::default();
+    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
+    // A driver without the structure leaves it as it is: empty.
+    let get = fetch(c"vkGetPhysicalDeviceProperties2").or_else(|| fetch(c"vkGetPhysicalDeviceProperties2KHR"));
+    if let Some(get) = get {
+        // SAFETY: the name stands for this type; the structures are ours.
+        unsafe {
+            let get =
+                std::mem::transmute::<unsafe extern "system" fn(), vk::PFN_vkGetPhysicalDeviceProperties2>(get);
+            get(physical, &raw mut properties);
+        }
+    } else if let Some(get) = fetch(c"vkGetPhysicalDeviceProperties") {
+        // SAFETY: as above.
+        unsafe {
+            let get = std::mem::transmute::<unsafe extern "system" fn(), vk::PFN_vkGetPhysicalDeviceProperties>(get);
+            get(physical, &raw mut properties.properties);
+        }
+    }
+    let of = properties.properties;
+    let info = text(&driver.driver_info);
+    zinc_report::Device {
+        name: text(&of.device_name),
+        driver: text(&driver.driver_name),
+        driver_version: if info.is_empty() { driver_version(of.vendor_id, of.driver_version) } else { info },
+        api_version: api_version_text(of.api_version),
+        device_type: DeviceType::from_vulkan(of.device_type.as_raw()),
+        number: NUMBER.fetch_add(1, Ordering::Relaxed),
+    }
+}
+
+/// A driver's version as its vendor writes it.
+fn driver_version(vendor: u32, version: u32) -> String {
+    const NVIDIA: u32 = 0x10de;
+    match vendor {
+        NVIDIA => format!("{}.{}.{}", version >> 22, version >> 14 & 0xff, version >> 6 & 0xff),
+        _ => api_version_text(version),
+    }
+}
+
+fn text(chars: &[c_char]) -> String {
+    // SAFETY: c_char and u8 have one layout.
+    let bytes = unsafe { std::slice::from_raw_parts(chars.as_ptr().cast::<u8>(), chars.len()) };
+    let len = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..len]).into_owned()
+}
+
+/// Whether a device made with `info` may put writes out of bounds elsewhere in the buffer: `robustBufferAccess`
+/// without `robustBufferAccess2` (docs/semantics.md, rule 11).
+///
+/// # Safety
+///
+/// `info` must be valid, with its `pNext` list.
+pub unsafe fn has_robust_writes(info: &vk::DeviceCreateInfo<'_>) -> bool {
+    // SAFETY: by the caller.
+    let (mut robust, mut robust2) =
+        unsafe { (info.p_enabled_features.as_ref().is_some_and(|f| f.robust_buffer_access == vk::TRUE), false) };
+    // SAFETY: by the caller.
+    for member in unsafe { chain(info.p_next) } {
+        if let Some(features) = member.get::<vk::PhysicalDeviceFeatures2<'_>>() {
+            robust |= features.features.robust_buffer_access == vk::TRUE;
+        }
+        if let Some(features) = member.get::<vk::PhysicalDeviceRobustness2FeaturesEXT<'_>>() {
+            robust2 |= features.robust_buffer_access2 == vk::TRUE;
+        }
+    }
+    robust && !robust2
+}
+
+fn build(device: &Device, written_at: WrittenAt) -> Report {
+    let settings = &device.settings;
+    let sums = device.sums.lock().clone();
+    let policy = settings.policy;
+    let correct = policy.is_correct() && settings.mutate.is_none();
+    let mut report =
+        Report::new(env!("CARGO_PKG_VERSION"), device.description.clone(), policy.name(), correct);
+    report.shuffle = settings.shuffle.to_string();
+    report.mutate = settings.mutate;
+    report.out_of_bounds = settings.out_of_bounds;
+    report.granule = settings.granule;
+    report.written_at = written_at;
+    report.totals = sums.totals;
+    report.recorded = sums.recorded;
+    if settings.would_emit {
+        report.would_emit =
+            Some(sums.would_emit.iter().map(|(policy, counts)| (policy.name().to_string(), *counts)).collect());
+    }
+    if settings.names {
+        report.process = std::env::current_exe()
+            .ok()
+            .and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()));
+    }
+    if settings.shuffle != Shuffle::Off {
+        report.notes.push("Dispatches and transfers were issued out of order on purpose: rates mean nothing.".into());
+    }
+    if policy == Policy::None {
+        report.notes.push("Policy none is incorrect by design: its rate is a ceiling, not a result.".into());
+    }
+    if device.robust_writes {
+        report.notes.push(match settings.out_of_bounds {
+            zinc_report::OutOfBounds::Trust => {
+                "robustBufferAccess is on; writes were trusted to stay within their descriptors.".into()
+            }
+            zinc_report::OutOfBounds::WholeBuffer => {
+                "robustBufferAccess is on, so each write counts as one to the whole buffer; \
+                 ZINC_BARRIER_OUT_OF_BOUNDS=trust believes the descriptors."
+                    .into()
+            }
+        });
+    }
+    if device.has_failed() {
+        report.notes.push("The layer failed in this process and passed the rest through: counts are incomplete.".into());
+    }
+    report
+}
+
+/// Writes the report of `device`, once.
+pub fn write(device: &Device, written_at: WrittenAt) {
+    if !device.reported.swap(true, Ordering::Relaxed) {
+        device.settings.deliver(&build(device, written_at), std::process::id());
+    }
+}
+
+/// From now on, devices that are alive when the process ends are reported then.
+pub fn at_exit() {
+    extern "C" fn last() {
+        catch(|| {
+            for device in registry().all() {
+                write(&device, WrittenAt::ProcessExit);
+            }
+            Some(())
+        });
+    }
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handler never unwinds. A handler registered from a shared library runs before the library is
+        // unloaded (Itanium C++ ABI, 3.3.5).
+        unsafe { libc::atexit(last) };
+    });
+}
