@@ -16,9 +16,30 @@ use std::sync::{Arc, OnceLock};
 const INTERFACE_VERSION: u32 = 2;
 
 /// One `VkInstance`.
+///
+/// What the layer itself calls is fetched while the instance is being made. Later the loader answers with the top of
+/// the chain, and a call would come back here without end.
 struct Instance {
     handle: vk::Instance,
     get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr,
+    destroy: Option<vk::PFN_vkDestroyInstance>,
+    properties: reporting::PropertyFunctions,
+}
+
+impl Instance {
+    /// # Safety
+    ///
+    /// `get_instance_proc_addr` must be the next link's, and `handle` an instance that it is just making.
+    unsafe fn new(handle: vk::Instance, get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr) -> Instance {
+        // SAFETY: by the caller; names and types go together.
+        unsafe {
+            let fetch = |name: &CStr| get_instance_proc_addr(handle, name.as_ptr());
+            let destroy = fetch(c"vkDestroyInstance")
+                .map(|f| std::mem::transmute::<unsafe extern "system" fn(), vk::PFN_vkDestroyInstance>(f));
+            let properties = reporting::PropertyFunctions::fetch(&fetch);
+            Instance { handle, get_instance_proc_addr, destroy, properties }
+        }
+    }
 }
 
 type Instances = RwLock<HashMap<DispatchKey, Arc<Instance>>>;
@@ -173,7 +194,7 @@ unsafe extern "system" fn create_instance(
                 settings();
                 let handle = *instance;
                 let key = DispatchKey::of(handle);
-                instances().write().insert(key, Arc::new(Instance { handle, get_instance_proc_addr }));
+                instances().write().insert(key, Arc::new(Instance::new(handle, get_instance_proc_addr)));
                 Some(())
             });
         }
@@ -191,12 +212,9 @@ unsafe extern "system" fn destroy_instance(
     // SAFETY: a live instance, by the caller.
     let known = catch(|| instances().write().remove(&unsafe { DispatchKey::of(instance) }));
     let Some(known) = known else { return };
-    // SAFETY: the next link's functions, with its own instance.
-    unsafe {
-        if let Some(destroy) = (known.get_instance_proc_addr)(instance, c"vkDestroyInstance".as_ptr()) {
-            let destroy = std::mem::transmute::<unsafe extern "system" fn(), vk::PFN_vkDestroyInstance>(destroy);
-            destroy(instance, allocator);
-        }
+    if let Some(destroy) = known.destroy {
+        // SAFETY: the next link's function, with its own instance.
+        unsafe { destroy(instance, allocator) };
     }
 }
 
@@ -224,8 +242,8 @@ unsafe extern "system" fn create_device(
             catch(|| {
                 let handle = *device;
                 let next = Next::load(next_device, handle);
-                let fetch = |name: &CStr| next_instance(parent, name.as_ptr());
-                let description = reporting::describe(physical, &fetch);
+                let functions = instance.as_ref().map(|i| i.properties).unwrap_or_default();
+                let description = reporting::describe(physical, functions);
                 let robust = reporting::has_robust_writes(&*info);
                 let record = Device::new(DispatchKey::of(handle), handle, next, settings(), description, robust);
                 registry().add(record);

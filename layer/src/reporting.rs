@@ -11,32 +11,51 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use zinc_hazard::Policy;
 use zinc_report::{DeviceType, Report, WrittenAt, api_version_text};
 
-/// What a physical device calls itself; `fetch` finds instance functions.
+/// The functions that tell what a physical device is; one of them is always there.
+#[derive(Clone, Copy, Default)]
+pub struct PropertyFunctions {
+    plain: Option<vk::PFN_vkGetPhysicalDeviceProperties>,
+    chained: Option<vk::PFN_vkGetPhysicalDeviceProperties2>,
+}
+
+impl PropertyFunctions {
+    /// Fetches them.
+    ///
+    /// # Safety
+    ///
+    /// `fetch` must find functions of one instance by their names.
+    pub unsafe fn fetch(fetch: &dyn Fn(&CStr) -> vk::PFN_vkVoidFunction) -> PropertyFunctions {
+        type Void = unsafe extern "system" fn();
+        let chained = fetch(c"vkGetPhysicalDeviceProperties2")
+            .or_else(|| fetch(c"vkGetPhysicalDeviceProperties2KHR"));
+        // SAFETY: by the caller; names and types go together.
+        unsafe {
+            PropertyFunctions {
+                plain: fetch(c"vkGetPhysicalDeviceProperties")
+                    .map(|f| std::mem::transmute::<Void, vk::PFN_vkGetPhysicalDeviceProperties>(f)),
+                chained: chained
+                    .map(|f| std::mem::transmute::<Void, vk::PFN_vkGetPhysicalDeviceProperties2>(f)),
+            }
+        }
+    }
+}
+
+/// What a physical device calls itself.
 ///
 /// # Safety
 ///
-/// `physical` must be live and `fetch` must find functions of its instance.
-pub unsafe fn describe(
-    physical: vk::PhysicalDevice,
-    fetch: &dyn Fn(&CStr) -> vk::PFN_vkVoidFunction,
-) -> zinc_report::Device {
+/// `physical` must be live and of the instance that `functions` belong to.
+pub unsafe fn describe(physical: vk::PhysicalDevice, functions: PropertyFunctions) -> zinc_report::Device {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let mut driver = vk::PhysicalDeviceDriverProperties::default();
     let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
-    // A driver without the structure leaves it as it is: empty.
-    let get = fetch(c"vkGetPhysicalDeviceProperties2").or_else(|| fetch(c"vkGetPhysicalDeviceProperties2KHR"));
-    if let Some(get) = get {
-        // SAFETY: the name stands for this type; the structures are ours.
-        unsafe {
-            let get =
-                std::mem::transmute::<unsafe extern "system" fn(), vk::PFN_vkGetPhysicalDeviceProperties2>(get);
-            get(physical, &raw mut properties);
-        }
-    } else if let Some(get) = fetch(c"vkGetPhysicalDeviceProperties") {
-        // SAFETY: as above.
-        unsafe {
-            let get = std::mem::transmute::<unsafe extern "system" fn(), vk::PFN_vkGetPhysicalDeviceProperties>(get);
-            get(physical, &raw mut properties.properties);
+    // A driver without the driver structure leaves it as it is: empty.
+    // SAFETY: by the caller; the structures are ours.
+    unsafe {
+        match (functions.chained, functions.plain) {
+            (Some(get), _) => get(physical, &raw mut properties),
+            (None, Some(get)) => get(physical, &raw mut properties.properties),
+            (None, None) => {}
         }
     }
     let of = properties.properties;
