@@ -32,7 +32,11 @@ mod reading;
 use crate::access::{Access, Kind};
 use crate::scope::{Barrier, Flags, Stages};
 pub(crate) use reading::Spelled;
+use smallvec::{SmallVec, smallvec};
 use std::fmt;
+
+/// A list that is mostly short.
+type Few<T> = SmallVec<[T; 8]>;
 
 /// One thing that happened on a queue, in the order in which it was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,11 +109,19 @@ impl fmt::Display for Pair {
 /// starts a new model where the queue is known to be idle.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    operations: Vec<Vec<Access>>,
+    operations: usize,
+    past: Vec<Past>,
     asked: Vec<Placed>,
     emitted: Vec<Placed>,
     /// An asked barrier since the last operation has the host in its second scope.
     host_looks: bool,
+}
+
+/// An access of the operation of this number.
+#[derive(Clone, Copy, Debug)]
+struct Past {
+    operation: usize,
+    access: Access,
 }
 
 /// A barrier and its place: it stands before the operation of number `before`.
@@ -144,19 +156,21 @@ impl Model {
     pub fn asked(&mut self, barrier: &Barrier) {
         let barrier = Spelled::new(barrier);
         self.host_looks |= barrier.dst_execution & reading::HOST != 0;
-        self.asked.push(Placed { before: self.operations.len(), barrier });
+        self.asked.push(Placed { before: self.operations, barrier });
     }
 
     /// `barrier` is emitted.
     pub fn emitted(&mut self, barrier: &Barrier) {
-        self.emitted.push(Placed { before: self.operations.len(), barrier: Spelled::new(barrier) });
+        self.emitted.push(Placed { before: self.operations, barrier: Spelled::new(barrier) });
     }
 
     /// An operation comes. The result is the required pairs that it, or the host before it, completes.
     pub fn operation(&mut self, accesses: &[Access]) -> Vec<Pair> {
         let mut pairs = self.host_look();
-        self.pairs_with(accesses, Later::Operation(self.operations.len()), &mut pairs);
-        self.operations.push(accesses.to_vec());
+        let operation = self.operations;
+        self.pairs_with(accesses, Later::Operation(operation), &mut pairs);
+        self.past.extend(accesses.iter().map(|access| Past { operation, access: *access }));
+        self.operations += 1;
         pairs
     }
 
@@ -167,30 +181,29 @@ impl Model {
 
     /// How many operations there were.
     pub fn operations(&self) -> usize {
-        self.operations.len()
+        self.operations
     }
 
     fn host_look(&mut self) -> Vec<Pair> {
         let mut pairs = Vec::new();
         if std::mem::take(&mut self.host_looks) {
             let host = Access::unknown().map(|access| Access { stages: Stages::HOST, ..access });
-            self.pairs_with(&host, Later::HostBefore(self.operations.len()), &mut pairs);
+            self.pairs_with(&host, Later::HostBefore(self.operations), &mut pairs);
         }
         pairs
     }
 
     /// The required pairs of every operation so far with one that comes now.
     fn pairs_with(&self, now: &[Access], later: Later, pairs: &mut Vec<Pair>) {
-        for (earlier, accesses) in self.operations.iter().enumerate() {
-            let first = pairs.len();
-            for a in accesses {
-                for b in now.iter().filter(|b| a.conflicts(b)) {
-                    let Some(ordered) = self.required(earlier, a, b) else { continue };
-                    let dependency = dependency(a, b);
-                    match pairs[first..].iter_mut().find(|p| p.dependency == dependency) {
-                        Some(pair) => pair.ordered &= ordered,
-                        None => pairs.push(Pair { earlier, later, dependency, ordered }),
-                    }
+        let first = pairs.len();
+        for Past { operation: earlier, access: a } in &self.past {
+            for b in now.iter().filter(|b| a.conflicts(b)) {
+                let Some(ordered) = self.required(*earlier, a, b) else { continue };
+                let dependency = dependency(a, b);
+                let is_known = |p: &&mut Pair| p.earlier == *earlier && p.dependency == dependency;
+                match pairs[first..].iter_mut().rev().take(3).find(is_known) {
+                    Some(pair) => pair.ordered &= ordered,
+                    None => pairs.push(Pair { earlier: *earlier, later, dependency, ordered }),
                 }
             }
         }
@@ -199,27 +212,23 @@ impl Model {
     /// Whether access `a` of operation `earlier` and access `b`, which comes now, are required to be ordered; and if
     /// so, whether they are.
     fn required(&self, earlier: usize, a: &Access, b: &Access) -> Option<bool> {
-        let between = |barriers: &[Placed]| -> Vec<Spelled> {
-            let first = barriers.partition_point(|placed| placed.before <= earlier);
-            barriers[first..].iter().map(|placed| placed.barrier).collect()
-        };
-        let asked = between(&self.asked);
+        let asked = since(&self.asked, earlier);
         if asked.is_empty() {
             return None;
         }
-        let emitted = between(&self.emitted);
-        let both = || asked.iter().chain(&emitted);
+        let emitted = since(&self.emitted, earlier);
+        let both = || asked.iter().chain(emitted).map(|placed| &placed.barrier);
         // Stages that no first scope tells apart behave alike, and so do flags: one of each kind is enough.
         let stages = alike(a.stages.bits(), both().flat_map(|b| [b.src_stages, b.src_execution]));
         let flags = match a.kind {
-            Kind::Read => vec![Flags::all().bits()],
+            Kind::Read => smallvec![Flags::all().bits()],
             Kind::Write => alike(a.flags.bits(), both().map(|b| b.src_flags)),
         };
         let mut required = None;
         for stage in &stages {
             for flag in &flags {
                 let start = Start { kind: a.kind, stage: lowest(*stage), flag: lowest(*flag) };
-                let (wanted, got) = (start.reach(&asked), start.reach(&emitted));
+                let (wanted, got) = (start.reach(asked), start.reach(emitted));
                 let (any, all) = match b.kind {
                     Kind::Write => {
                         let wanted = wanted.execution & b.stages.bits();
@@ -239,6 +248,11 @@ impl Model {
     }
 }
 
+/// The barriers after operation `earlier`, of those that are there so far.
+fn since(barriers: &[Placed], earlier: usize) -> &[Placed] {
+    &barriers[barriers.partition_point(|placed| placed.before <= earlier)..]
+}
+
 fn dependency(a: &Access, b: &Access) -> Dependency {
     match (a.kind, b.kind) {
         (Kind::Read, _) => Dependency::War,
@@ -248,8 +262,8 @@ fn dependency(a: &Access, b: &Access) -> Dependency {
 }
 
 /// Cuts `mask` into parts that each of `masks` contains wholly or not at all.
-fn alike(mask: u64, masks: impl Iterator<Item = u64>) -> Vec<u64> {
-    let mut parts = vec![mask];
+fn alike(mask: u64, masks: impl Iterator<Item = u64>) -> Few<u64> {
+    let mut parts: Few<u64> = smallvec![mask];
     parts.retain(|part| *part != 0);
     if mask.count_ones() > 1 {
         for cut in masks {
@@ -276,16 +290,16 @@ struct Reach {
     /// Stages in the second execution scope of some barrier on a chain.
     execution: u64,
     /// Stages and flags that the second scopes of the barriers on a chain name.
-    visible: Vec<(u64, u64)>,
+    visible: Few<(u64, u64)>,
 }
 
 impl Start {
     /// Follows all chains through `barriers`, which stand in recorded order. A chain goes forward only, so one walk
     /// from first to last finds every barrier that lies on one: it begins a chain, or its first execution scope meets
     /// the second one of a barrier that was found before.
-    fn reach(&self, barriers: &[Spelled]) -> Reach {
-        let mut reach = Reach { execution: 0, visible: Vec::new() };
-        for barrier in barriers {
+    fn reach(&self, barriers: &[Placed]) -> Reach {
+        let mut reach = Reach { execution: 0, visible: Few::new() };
+        for Placed { barrier, .. } in barriers {
             let begins = match self.kind {
                 Kind::Read => barrier.src_execution & self.stage != 0,
                 Kind::Write => barrier.src_stages & self.stage != 0 && barrier.src_flags & self.flag != 0,
@@ -301,8 +315,8 @@ impl Start {
 
 impl Reach {
     /// The visible (stage, flags) that `access` could use, stage by stage.
-    fn visible_within(&self, access: &Access) -> Vec<(u64, u64)> {
-        let mut found = Vec::new();
+    fn visible_within(&self, access: &Access) -> Few<(u64, u64)> {
+        let mut found = Few::new();
         for (stages, flags) in &self.visible {
             let (mut stages, flags) = (stages & access.stages.bits(), flags & access.flags.bits());
             while stages != 0 && flags != 0 {

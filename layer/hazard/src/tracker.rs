@@ -345,7 +345,8 @@ impl Tracker {
             let reach = reach(class);
             reach.stages |= barrier.dst_execution;
             if did != Did::Read {
-                reach.visible.add(barrier.dst.0, barrier.dst.1);
+                // A write flag shows the write to nobody: kept, it would look like something still pending.
+                reach.visible.add(barrier.dst.0, barrier.dst.1 & (Flags::READS | Flags::UNNAMED));
             }
         }
         self.classes.extend(split);

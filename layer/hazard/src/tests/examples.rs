@@ -153,6 +153,20 @@ fn the_end_emits_what_is_pending_and_nothing_when_nothing_is() {
 }
 
 #[test]
+fn a_write_flag_in_a_second_scope_is_nothing_to_wait_for() {
+    // The copy is in no first scope, and what came before is ordered already; nobody reads through a write flag.
+    let wide = Barrier {
+        src: Scope { stages: Stages::COMPUTE_SHADER, flags: Flags::SHADER_WRITE },
+        dst: Scope { stages: Stages::COMPUTE_SHADER | Stages::COPY, flags: Flags::SHADER_READ },
+    };
+    let mut tracker = Tracker::new(Carry::AskedJoin);
+    tracker.asked(wide);
+    assert_eq!(cause(tracker.operation(&[write(T, 0)])), Some(Cause::Prefix));
+    tracker.asked(barrier(C, "w", C, "w"));
+    assert_eq!(tracker.flush(), None);
+}
+
+#[test]
 fn the_host_is_served_before_the_next_operation() {
     let host = Barrier {
         src: Scope { stages: Stages::COMPUTE_SHADER, flags: Flags::SHADER_WRITE },

@@ -1,9 +1,23 @@
 //! Tests of the whole crate against its model.
 //!
-//! - `examples`: one rule a test; the manual.
-//! - `definition`: the model against the definition spelled out in the most literal way, and the two readings of the
-//!   specification's masks against each other.
+//! Read them in this order:
+//!
+//! - `examples`: one rule a test; the manual of the tracker.
+//! - `definition`: the model against the definition taken literally, and the two readings of the specification's masks
+//!   against each other, bit by bit.
+//! - `programs`, `enumerate`: how programs are written, run and enumerated.
+//! - `exhaustive`: the contract over every small program; its header says what "every" covers.
+//! - `minimal`: how few barriers are enough, the claims T1 to T3.
+//! - `faults`: broken trackers are caught by the same programs.
+//! - `random`: longer programs with everything mixed, every policy, every fault.
+//!
+//! `cargo test -p zinc-hazard -- --nocapture` prints how many programs were walked and which one catches which fault.
 
 mod definition;
+mod enumerate;
 mod examples;
+mod exhaustive;
+mod faults;
+mod minimal;
 mod programs;
+mod random;
