@@ -1,1 +1,37 @@
-//! Placeholder while the crate is being written.
+//! Reruns the decode engine under barrier policies and proves that the numbers did not change.
+//!
+//! A rate is worth nothing if the numbers are wrong, and the numbers being right is worth nothing on a machine where
+//! wrong barriers give right numbers. So a sweep is built around *gates that are themselves tested*: next to each
+//! policy run permuted orders that would show a missing barrier, a control that must be noticed, and runs with one
+//! barrier withheld, whose share of noticed ones (the mutation score) is printed.
+//!
+//! ```text
+//! cli ─▶ session ─▶ drivers   which devices
+//!           │   └─▶ plan      which runs, and why each
+//!           ├─────▶ child     one run: environment, contain, the two documents read back
+//!           │         └─▶ outcome: numbers, or the reason why there are none
+//!           └─────▶ assemble ─▶ gates, stats: pure functions from outcomes to verdicts and intervals
+//!                     └─▶ report ─▶ table, markdown, output
+//! ```
+//!
+//! All that decides (gates, verdicts, statistics, plan, environment) is pure and tested by itself; only `contain`,
+//! `child` and `output` touch the world.
+
+pub mod assemble;
+pub mod child;
+pub mod cli;
+pub mod contain;
+pub mod drivers;
+pub mod environment;
+pub mod error;
+pub mod gates;
+pub mod host;
+pub mod markdown;
+pub mod outcome;
+pub mod output;
+pub mod plan;
+pub mod progress;
+pub mod report;
+pub mod session;
+pub mod stats;
+pub mod table;

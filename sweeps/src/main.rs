@@ -1,2 +1,43 @@
-//! Placeholder while the crate is being written.
-fn main() {}
+//! The command `sweep`: arguments in, exit status out. All work is in the library.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Parser;
+use zinc_sweeps::cli::Cli;
+use zinc_sweeps::{markdown, report, session, table};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if cli.print_schema {
+        return print(&report::schema_json(), 0);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let handler = Arc::clone(&stop);
+    if let Err(error) = ctrlc::set_handler(move || handler.store(true, Ordering::Relaxed)) {
+        eprintln!("sweep: Ctrl-C will not be handled: {error}");
+    }
+    match session::run(&cli, &stop) {
+        Ok(report) => {
+            let text = format!(
+                "\n{}\n{}\nReport: {} and report.md beside it\n",
+                table::render(&report),
+                markdown::conclusion(&report),
+                cli.out.join("report.json").display()
+            );
+            print(&text, report.exit_code())
+        }
+        Err(error) => {
+            eprintln!("sweep: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Prints to a standard output that may have been closed, as by `| head`: the exit status still tells the result.
+fn print(text: &str, code: u8) -> ExitCode {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    ExitCode::from(code)
+}

@@ -1,0 +1,249 @@
+//! From observations to the report: a pure function, called again after every run.
+//!
+//! Nothing is updated in place. The report after the tenth run is computed from ten observations exactly as the last
+//! one is from all of them, so an interrupted sweep leaves a document that is true as far as it goes.
+
+use std::collections::BTreeMap;
+
+use zinc_engine::results::DeviceKind;
+use zinc_hazard::Policy;
+use zinc_report::Counts;
+
+use crate::drivers::Chosen;
+use crate::gates::{Evidence, Gate, Status};
+use crate::outcome::{Measured, Observation};
+use crate::plan::{Role, RunSpec};
+use crate::report::{Arm, ArmGate, ArmRole, DeviceReport, GateReport, Perplexity, Rate};
+use crate::stats::{NOISE, Spread, paired_ratio};
+
+/// What every report says of rates on a CPU device.
+pub const CPU_DEVICE: &str = "CPU device: rates are not GPU speed and order of execution proves nothing by itself; \
+                              the shuffled arms do.";
+
+/// One device with one model, and all that was observed there.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The device.
+    pub chosen: Chosen,
+    /// `embedded`, or the model's file name.
+    pub model: String,
+    /// Whether the device executes.
+    pub executes: bool,
+    /// The policies measured beside `stock`.
+    pub policies: Vec<Policy>,
+    /// The runs so far.
+    pub observations: Vec<Observation>,
+    /// Whether all planned runs were made.
+    pub complete: bool,
+}
+
+impl Target {
+    /// The observations as evidence.
+    pub fn evidence(&self) -> Evidence<'_> {
+        Evidence { observations: &self.observations, complete: self.complete, executes: self.executes }
+    }
+
+    /// The arms, in the order of their first runs; single drops are no arms.
+    pub fn arms(&self) -> Vec<Arm> {
+        let mut firsts: Vec<RunSpec> = Vec::new();
+        for o in self.observations.iter().filter(|o| o.spec.role != Role::Drop) {
+            if !firsts.iter().any(|f| f.same_arm(&o.spec)) {
+                firsts.push(o.spec);
+            }
+        }
+        firsts.iter().map(|spec| self.arm(spec)).collect()
+    }
+
+    fn arm(&self, spec: &RunSpec) -> Arm {
+        let evidence = self.evidence();
+        let (verdict, reason) = evidence.judge_arm(spec);
+        let runs: Vec<&Measured> = self
+            .observations
+            .iter()
+            .filter(|o| o.spec.same_arm(spec))
+            .filter_map(|o| o.outcome.as_ref().ok())
+            .collect();
+        // Where runs of one arm differ, the one that differs from the reference is the one to show.
+        let shown = evidence
+            .reference()
+            .and_then(|r| {
+                runs.iter().find(|m| Gate::ALL.into_iter().any(|gate| gate.difference(r, m).is_some()))
+            })
+            .or(runs.first())
+            .copied();
+        let per_token = |count: fn(&Counts) -> u64| {
+            let measured = runs.first()?;
+            Some(count(measured.counts.as_ref()?) as f64 / measured.tokens as f64)
+        };
+        let median = |value: fn(&Measured) -> Option<f64>| {
+            let values: Vec<f64> = runs.iter().filter_map(|m| value(m)).collect();
+            Spread::of(&values).map(|s| s.median)
+        };
+        let rates = |spec: &RunSpec| -> Vec<Option<f64>> {
+            // Indexed by round, so that a round that failed on either side drops out of the ratio.
+            let mut by_round = Vec::new();
+            for o in self.observations.iter().filter(|o| o.spec.same_arm(spec)) {
+                let round = o.spec.round as usize;
+                if by_round.len() <= round {
+                    by_round.resize(round + 1, None);
+                }
+                by_round[round] = o.outcome.as_ref().ok().map(|m| m.tok_s);
+            }
+            by_round
+        };
+        let timed = spec.role == Role::Timed;
+        let own: Vec<f64> = rates(spec).into_iter().flatten().collect();
+        Arm {
+            driver: self.chosen.driver.clone(),
+            device: self.device(),
+            executes: self.executes,
+            model: self.model.clone(),
+            policy: spec.policy.map(|p| p.to_string()),
+            shuffle: spec.shuffle.to_string(),
+            knobs: BTreeMap::new(),
+            role: match spec.role {
+                _ if spec.is_reference() => ArmRole::Reference,
+                Role::Timed | Role::Drop => ArmRole::Policy,
+                Role::WithoutLayer => ArmRole::WithoutLayer,
+                Role::Shuffled => ArmRole::Shuffled,
+                Role::Control => ArmRole::Control,
+            },
+            runs: runs.len() as u32,
+            dispatches_per_token: per_token(|c| c.dispatches),
+            barriers_asked_per_token: per_token(|c| c.barriers_asked),
+            barriers_emitted_per_token: per_token(|c| c.barriers_emitted),
+            driver_flushes_per_token: None,
+            tok_s: Spread::of(&own).map(Rate::from),
+            vs_stock: self
+                .reference_spec()
+                .filter(|_| timed)
+                .and_then(|r| paired_ratio(&rates(spec), &rates(&r)))
+                .map(Into::into),
+            cpu_us_per_token: median(|m| Some(m.cpu_us_per_token)),
+            gpu_us_per_token: median(|m| m.gpu_us_per_token),
+            perplexity: shown.filter(|m| m.perplexity.is_finite()).map(|m| Perplexity {
+                value: m.perplexity,
+                stderr: Some(m.perplexity_stderr).filter(|e| e.is_finite()),
+            }),
+            logits_digest: shown.map(|m| m.digest.clone()),
+            gates: Gate::ALL
+                .into_iter()
+                .map(|gate| (gate.name().to_string(), self.arm_gate(gate, spec, &runs)))
+                .collect(),
+            verdict,
+            reason,
+        }
+    }
+
+    /// A policy's gate speaks for its timed arm. For the others it is their own comparison, since a permutation that
+    /// was right did not fail, whatever another one did.
+    fn arm_gate(&self, gate: Gate, spec: &RunSpec, runs: &[&Measured]) -> ArmGate {
+        let evidence = self.evidence();
+        let own = match evidence.reference() {
+            Some(reference) if self.executes && !runs.is_empty() => {
+                if runs.iter().any(|m| gate.difference(reference, m).is_some()) {
+                    Status::Fail
+                } else {
+                    Status::Pass
+                }
+            }
+            _ => Status::NotRun,
+        };
+        let Some(policy) = spec.policy else { return ArmGate { status: own, mutation: None } };
+        let result = evidence.judge_gate(gate, policy);
+        let status = match (spec.role, own, result.status) {
+            (Role::Timed, _, status) => status,
+            // The control does not pass a gate: either it is noticed, or the gate is blind.
+            (Role::Control, Status::Pass, _) => Status::Blind,
+            (Role::Shuffled, Status::Pass, Status::Blind) => Status::Blind,
+            (_, own, _) => own,
+        };
+        let mutation = result.mutation.as_ref().filter(|_| spec.role == Role::Timed).map(Into::into);
+        ArmGate { status, mutation }
+    }
+
+    /// Every gate for every policy that was run and claims to be correct.
+    pub fn gates(&self) -> Vec<GateReport> {
+        let evidence = self.evidence();
+        let policies = std::iter::once(Policy::Stock)
+            .chain(self.policies.iter().copied().filter(|p| p.is_correct() && *p != Policy::Stock));
+        policies
+            .flat_map(|policy| Gate::ALL.map(|gate| evidence.judge_gate(gate, policy)))
+            .map(|g| GateReport {
+                gate: g.gate.name().into(),
+                driver: self.chosen.driver.clone(),
+                device: self.chosen.device.name.clone(),
+                model: self.model.clone(),
+                policy: g.policy.to_string(),
+                status: g.status,
+                control_caught: g.control_caught,
+                mutation: g.mutation,
+                reason: g.reason,
+            })
+            .collect()
+    }
+
+    /// What a reader must know before believing the numbers of this target.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.chosen.device.kind == DeviceKind::Cpu {
+            notes.push(CPU_DEVICE.to_string());
+        }
+        if !self.executes {
+            notes.push(format!("{} records without executing: counts only.", self.chosen.device.name));
+        }
+        for arm in self.arms().iter().filter(|a| matches!(a.role, ArmRole::Reference | ArmRole::Policy)) {
+            let rates: Vec<f64> = self
+                .observations
+                .iter()
+                .filter(|o| o.spec.role == Role::Timed)
+                .filter(|o| o.spec.policy.map(|p| p.to_string()) == arm.policy)
+                .filter_map(|o| Some(o.outcome.as_ref().ok()?.tok_s))
+                .collect();
+            if let Some(spread) = Spread::of(&rates).filter(Spread::is_noisy) {
+                notes.push(format!(
+                    "Noisy: the rates of {} on {} lie {:.0}% apart (more than {:.0}%); another program may have been \
+                     at work. More --reps, longer --tokens or a quieter machine would help.",
+                    arm.policy.as_deref().unwrap_or("the engine"),
+                    self.chosen.device.name,
+                    100.0 * spread.range,
+                    100.0 * NOISE,
+                ));
+            }
+        }
+        for o in self.observations.iter().filter(|o| o.spec.role == Role::Timed && o.spec.round == 0) {
+            let Ok(m) = &o.outcome else { continue };
+            let Some(counts) = &m.counts else { continue };
+            let recorded = m.dispatches_per_token.saturating_mul(m.tokens);
+            if counts.dispatches != recorded {
+                notes.push(format!(
+                    "{}: the layer saw {} dispatches where the engine says that it recorded {recorded}.",
+                    o.spec, counts.dispatches
+                ));
+            }
+            if counts.unknown_operations > 0 {
+                notes.push(format!(
+                    "{}: the layer took {} operations to read and write everything, since it does not know what they \
+                     touch.",
+                    o.spec, counts.unknown_operations
+                ));
+            }
+        }
+        notes
+    }
+
+    fn reference_spec(&self) -> Option<RunSpec> {
+        self.observations.iter().map(|o| o.spec).find(RunSpec::is_reference)
+    }
+
+    fn device(&self) -> DeviceReport {
+        let device = &self.chosen.device;
+        DeviceReport {
+            name: device.name.clone(),
+            driver: device.driver.clone(),
+            driver_version: device.driver_version.clone(),
+            api_version: device.api_version.clone(),
+            kind: device.kind.to_string(),
+        }
+    }
+}

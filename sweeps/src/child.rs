@@ -1,0 +1,248 @@
+//! One run of the engine, from environment to numbers.
+//!
+//! The engine is started as a stranger would start it, with the layer injected from outside. A run is believed only
+//! if two documents agree with what was asked: the engine's result (right device, right path through it, some tokens)
+//! and the layer's report (right policy, shuffle and mutation, and a barrier really withheld where one was to be).
+//! A layer that was not loaded looks exactly like a layer that changes nothing, so the lack of a report is never
+//! taken for a result.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use zinc_barrier::manifest::write_explicit_dir;
+use zinc_engine::results;
+use zinc_report::Report;
+
+use crate::contain::{self, Finished, Unfinished, signal_name, tail};
+use crate::environment;
+use crate::error::SweepError;
+use crate::outcome::{Failure, Measured, Observation, Outcome};
+use crate::plan::RunSpec;
+
+/// Characters of a child's stderr that go into a reason.
+const STDERR_LIMIT: usize = 300;
+
+/// How long `engine info` may take: it opens every driver on the machine, some of which are slow to start.
+const INFO_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// What is the same for all runs of one device with one model.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// What `--device` takes.
+    pub device: String,
+    /// The name that the device must have in the results.
+    pub device_name: String,
+    /// The GGUF; `None` is the embedded model.
+    pub model: Option<PathBuf>,
+    /// Tokens to decode.
+    pub tokens: u64,
+    /// Tokens in a chunk.
+    pub ctx: u64,
+}
+
+/// The engine and the layer to inject into it, with a private folder for manifest and reports that goes away with
+/// this value.
+#[derive(Debug)]
+pub struct Engine<'a> {
+    program: PathBuf,
+    folder: TempDir,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Engine<'a> {
+    /// Prepares the folder in which the loader will find `layer`.
+    ///
+    /// # Errors
+    ///
+    /// [`SweepError::System`] when no temporary folder can be made.
+    pub fn new(program: &Path, layer: &Path, stop: &'a AtomicBool) -> Result<Engine<'a>, SweepError> {
+        let system = |what: &str, source| SweepError::System { what: what.into(), source };
+        let folder = tempfile::Builder::new()
+            .prefix("zinc-sweep-")
+            .tempdir()
+            .map_err(|e| system("cannot make a temporary folder", e))?;
+        let manifests = folder.path().join("explicit_layer.d");
+        write_explicit_dir(&manifests, layer)
+            .map_err(|e| system("cannot write the layer's manifest", std::io::Error::other(e)))?;
+        Ok(Engine { program: program.into(), folder, stop })
+    }
+
+    /// The devices, and the model: `engine info`.
+    ///
+    /// # Errors
+    ///
+    /// [`SweepError::Missing`] with the engine's own words when it cannot tell, as with a model that is truncated.
+    pub fn info(&self, model: Option<&Path>) -> Result<results::Info, SweepError> {
+        let mut command = Command::new(&self.program);
+        command.args(["info", "--json"]);
+        if let Some(model) = model {
+            command.arg("--model").arg(model);
+        }
+        command.env_clear().envs(environment::without_layer(std::env::vars_os()));
+        let missing = |why: String| {
+            let about = model.map(|m| format!(" about the model '{}'", m.display())).unwrap_or_default();
+            SweepError::Missing(format!("cannot ask the engine{about}: {why}"))
+        };
+        match self.finish(command, INFO_TIMEOUT)? {
+            Err(failure) => Err(missing(failure.to_string())),
+            Ok(done) => serde_json::from_slice(&done.stdout)
+                .map_err(|e| missing(format!("`engine info --json` printed something else: {e}"))),
+        }
+    }
+
+    /// Makes one run.
+    ///
+    /// # Errors
+    ///
+    /// [`SweepError::Interrupted`] only: whatever goes wrong in the run is its outcome.
+    pub fn run(&self, spec: &RunSpec, job: &Job, timeout: Duration) -> Result<Observation, SweepError> {
+        let started = Instant::now();
+        let report = self.folder.path().join("report.json");
+        // A report of the run before must never be taken for one of this run.
+        let outcome = match std::fs::remove_file(&report) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Failure::Start(format!("an old report cannot be removed: {error}")))
+            }
+            _ => self
+                .finish(self.command(spec, job, &report), timeout)?
+                .and_then(|done| judge(spec, job, &done, &report)),
+        };
+        Ok(Observation { spec: *spec, outcome, wall: started.elapsed() })
+    }
+
+    fn command(&self, spec: &RunSpec, job: &Job, report: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        let mut args: Vec<OsString> =
+            ["perplexity", "--via", "decode", "--json", "--device"].map(Into::into).to_vec();
+        args.push(job.device.clone().into());
+        args.extend(["--ctx".into(), job.ctx.to_string().into()]);
+        args.extend(["--tokens".into(), job.tokens.to_string().into()]);
+        if let Some(model) = &job.model {
+            args.extend(["--model".into(), model.into()]);
+        }
+        let manifests = self.folder.path().join("explicit_layer.d");
+        command.args(args).env_clear().envs(environment::for_run(
+            std::env::vars_os(),
+            spec,
+            &manifests,
+            report,
+        ));
+        command
+    }
+
+    /// Waits for the end; the outer error is the sweep's, the inner one the run's.
+    fn finish(&self, command: Command, timeout: Duration) -> Result<Result<Finished, Failure>, SweepError> {
+        Ok(match contain::run(command, timeout, self.stop) {
+            Err(Unfinished::Interrupted) => return Err(SweepError::Interrupted),
+            Err(Unfinished::Start(error)) => Err(Failure::Start(error.to_string())),
+            Err(Unfinished::TimedOut) => Err(Failure::Timeout(timeout)),
+            Ok(done) => match (done.status.code(), done.status.signal()) {
+                (Some(0), _) => Ok(done),
+                (Some(status), _) => Err(Failure::Exit { status, stderr: tail(&done.stderr, STDERR_LIMIT) }),
+                (None, signal) => Err(Failure::Signal {
+                    signal: signal_name(signal.unwrap_or_default()),
+                    stderr: tail(&done.stderr, STDERR_LIMIT),
+                }),
+            },
+        })
+    }
+}
+
+/// The numbers of a run that ended well, if its two documents can be believed.
+fn judge(spec: &RunSpec, job: &Job, done: &Finished, report: &Path) -> Outcome {
+    let mut measured = read_result(&done.stdout, &job.device_name)?;
+    if spec.policy.is_some() {
+        measured.counts = Some(read_report(spec, report)?.totals);
+    }
+    Ok(measured)
+}
+
+fn read_result(stdout: &[u8], device_name: &str) -> Outcome {
+    let garbage = |why: String| Failure::Garbage(why);
+    let mut value: Value = serde_json::from_slice(stdout).map_err(|e| garbage(e.to_string()))?;
+    // JSON has no NaN: a number that is not finite arrives as null, and is a result, not garbage.
+    let not_finite = |value: &Value, at: &str| value.pointer(at) == Some(&Value::Null);
+    let nan = not_finite(&value, "/nll") || not_finite(&value, "/perplexity/value");
+    let stderr_nan = not_finite(&value, "/perplexity/stderr");
+    for at in ["/nll", "/perplexity/value", "/perplexity/stderr", "/per_byte"] {
+        if let Some(field) = value.pointer_mut(at).filter(|f| f.is_null()) {
+            *field = Value::from(0.0);
+        }
+    }
+    let result: results::Perplexity = serde_json::from_value(value).map_err(|e| garbage(e.to_string()))?;
+    if result.schema != results::SCHEMA {
+        return Err(garbage(format!("schema {} instead of {}", result.schema, results::SCHEMA)));
+    }
+    if result.via != results::Via::Decode {
+        return Err(garbage("the logits did not come through the decode path".into()));
+    }
+    let decode = result.decode.ok_or_else(|| garbage("there is no 'decode' in it".into()))?;
+    if decode.tokens == 0 || !decode.tok_s.is_finite() || decode.tok_s <= 0.0 {
+        return Err(garbage(format!("{} tokens at {} a second", decode.tokens, decode.tok_s)));
+    }
+    match result.device {
+        Some(device) if device.name == device_name => {}
+        other => {
+            let name = other.map_or("no device".into(), |d| d.name);
+            return Err(garbage(format!("it ran on {name} instead of {device_name}")));
+        }
+    }
+    if result.logits_digest.is_empty() {
+        return Err(garbage("the logits digest is empty".into()));
+    }
+    Ok(Measured {
+        digest: result.logits_digest,
+        perplexity: if nan { f64::NAN } else { result.perplexity.value },
+        perplexity_stderr: if nan || stderr_nan { f64::NAN } else { result.perplexity.stderr },
+        tokens: decode.tokens,
+        tok_s: decode.tok_s,
+        cpu_us_per_token: decode.cpu_us_per_token,
+        gpu_us_per_token: decode.gpu_us_per_token,
+        dispatches_per_token: decode.dispatches_per_token,
+        submits_per_token: decode.submits_per_token,
+        counts: None,
+    })
+}
+
+fn read_report(spec: &RunSpec, path: &Path) -> Result<Report, Failure> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Failure::LayerNotLoaded),
+        Err(error) => return Err(Failure::LayerDiffers(format!("its report cannot be read: {error}"))),
+    };
+    let report = Report::from_json(&text).map_err(|e| Failure::LayerDiffers(format!("its report: {e}")))?;
+    check_report(spec, &report)?;
+    Ok(report)
+}
+
+/// Whether the report is of the run that was asked for.
+fn check_report(spec: &RunSpec, report: &Report) -> Result<(), Failure> {
+    let number = |k: Option<u64>| k.map_or("none".to_string(), |k| k.to_string());
+    let asked = [
+        ("policy", spec.policy.map(|p| p.to_string()).unwrap_or_default(), report.policy.clone()),
+        ("shuffle", spec.shuffle.to_string(), report.shuffle.clone()),
+        ("dropped barrier", number(spec.mutate), number(report.mutate)),
+    ];
+    for (what, asked, found) in asked {
+        if asked != found {
+            return Err(Failure::LayerDiffers(format!("{what} {found} instead of {asked}")));
+        }
+    }
+    if report.totals.dispatches == 0 {
+        return Err(Failure::LayerDiffers("it saw no dispatch".into()));
+    }
+    match spec.mutate {
+        Some(k) if report.totals.barriers_mutated == 0 => Err(Failure::NothingDropped(k)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+#[path = "child_tests.rs"]
+mod tests;

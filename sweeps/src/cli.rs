@@ -1,0 +1,188 @@
+//! The command line, as data.
+//!
+//! Everything that can be wrong with an argument by itself is found here, by clap's value parsers, so that a typing
+//! error is a usage error (exit 2) with the list of right answers and costs no run. What only the machine can answer
+//! (is that driver here, is that model a file) is found later, in [`crate::drivers`] and [`crate::session`], and
+//! ends with exit 3.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use zinc_hazard::Policy;
+
+use crate::drivers::DriverSpec;
+
+const EXAMPLES: &str = "\
+Examples:
+  sweep --policy alias-only
+      Is the policy right on every device here, and what does it win? The reference (stock), the policy, the
+      policy under four permuted orders, a control that must fail, and a sample of single dropped barriers.
+  sweep --driver lavapipe --drops 50 --out lavapipe-report
+      All policies on the CPU device, with a finer mutation score.
+  sweep --driver nvidia --require gpu --reps 9 --tokens 512
+      Rates worth quoting: more repetitions, longer runs, and no silent fall-back to a CPU device.
+  sweep --driver name:'RX 9070' --model qwen3-4b-q4_0.gguf --policy alias-only --policy none
+
+Exit status:
+  0  every arm is verified, counted only, without effect, or labelled incorrect by design
+  1  a gate failed or was blind, an arm failed, or the sweep itself could not go on
+  2  usage error
+  3  a driver, a model, the engine or the layer is missing
+
+The report is written to DIR/report.json (its JSON Schema: sweep --print-schema) and DIR/report.md.";
+
+/// Runs the decode engine under barrier policies and proves that the numbers did not change.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "sweep", version, after_help = EXAMPLES, max_term_width = 110)]
+pub struct Cli {
+    /// A policy to measure beside `stock`; may be given several times [default: all]
+    #[arg(long = "policy", value_name = "POLICY", value_parser = parse_policy, help = policy_help())]
+    pub policies: Vec<Policy>,
+
+    /// A device to run on; may be given several times: auto (every device that executes), lavapipe, radv,
+    /// honeykrisp, nvidia, name:SUBSTRING
+    #[arg(long = "driver", value_name = "DRIVER", default_value = "auto")]
+    pub drivers: Vec<DriverSpec>,
+
+    /// A GGUF model; may be given several times [default: the model embedded in the engine]
+    #[arg(long = "model", value_name = "PATH")]
+    pub models: Vec<PathBuf>,
+
+    /// Refuse to run on any device but of this kind
+    #[arg(long, value_name = "KIND")]
+    pub require: Option<Require>,
+
+    /// Timed runs of the reference and of each policy, interleaved
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub reps: u32,
+
+    /// Tokens decoded in each run, in whole chunks of --ctx
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
+    pub tokens: u64,
+
+    /// Tokens in a chunk: the depth to which the context grows before it starts again
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
+    pub ctx: u64,
+
+    /// Single barriers to drop, one a run, to see whether the gates notice; 0 leaves the mutation score out
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    pub drops: u32,
+
+    /// Seed of the shuffled orders and of the sample of drops; the same seed gives the same sweep
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Where report.json and report.md go; made if it does not exist
+    #[arg(long, value_name = "DIR", default_value = "sweep-report")]
+    pub out: PathBuf,
+
+    /// Seconds after which a run counts as hung [default: 300, then 20 times the first run]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub timeout: Option<Duration>,
+
+    /// The engine's command [default: `engine` beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub engine: Option<PathBuf>,
+
+    /// The layer's library [default: `libzinc_barrier.so` beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub layer: Option<PathBuf>,
+
+    /// Print the JSON Schema of report.json and exit
+    #[arg(long)]
+    pub print_schema: bool,
+}
+
+impl Cli {
+    /// The policies to measure beside `stock`: those asked for, each once, in the order in which policies are shown;
+    /// all of them when none was asked for. `stock` itself is the reference and is never among them.
+    pub fn arms(&self) -> Vec<Policy> {
+        Policy::ALL
+            .into_iter()
+            .filter(|p| *p != Policy::Stock && (self.policies.is_empty() || self.policies.contains(p)))
+            .collect()
+    }
+}
+
+/// A kind of device that the owner insists on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Require {
+    /// A GPU: integrated, discrete or virtual.
+    Gpu,
+    /// A CPU device such as lavapipe.
+    Cpu,
+}
+
+fn policy_help() -> String {
+    let mut help =
+        String::from("A policy to measure beside stock; may be given several times [default: all of them]:");
+    for policy in Policy::ALL {
+        help.push_str(&format!("\n- {policy}: {}", policy.about()));
+    }
+    help
+}
+
+fn parse_policy(text: &str) -> Result<Policy, zinc_hazard::UnknownPolicy> {
+    text.parse()
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("'{text}' is not a number of seconds"))?;
+    if (0.001..=1e6).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err(format!("'{text}' is out of range; give 0.001 to 1000000 seconds"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(std::iter::once("sweep").chain(args.iter().copied()))
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_wrong_policy_is_a_usage_error_that_lists_the_right_ones() {
+        let error = parse(&["--policy", "alias"]).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        let text = error.to_string();
+        assert!(Policy::ALL.iter().all(|p| text.contains(p.name())), "{text}");
+    }
+
+    #[test]
+    fn without_a_policy_all_but_the_reference_are_arms() {
+        assert_eq!(parse(&[]).unwrap().arms(), [Policy::Every, Policy::AliasOnly, Policy::None]);
+    }
+
+    #[test]
+    fn a_policy_named_twice_is_one_arm_and_stock_is_none() {
+        let cli = parse(&["--policy", "none", "--policy", "stock", "--policy", "none"]).unwrap();
+        assert_eq!(cli.arms(), [Policy::None]);
+        assert!(parse(&["--policy", "stock"]).unwrap().arms().is_empty());
+    }
+
+    #[test]
+    fn zero_repetitions_and_absurd_sizes_are_usage_errors() {
+        for args in [&["--reps", "0"], &["--tokens", "1"], &["--ctx", "99999999999"], &["--timeout", "nan"]] {
+            assert_eq!(parse(args).unwrap_err().exit_code(), 2, "{args:?}");
+        }
+    }
+
+    #[test]
+    fn shims_are_known_and_refused_for_now() {
+        for name in ["radv-shim:navi31", "honeykrisp-shim"] {
+            let error = parse(&["--driver", name]).unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+            assert!(error.to_string().contains("not in this version"), "{error}");
+        }
+    }
+}

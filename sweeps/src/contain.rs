@@ -1,0 +1,235 @@
+//! A child process that cannot take the sweep with it.
+//!
+//! The child gets a process group of its own, a limited time, no standard input, and two pipes that are drained to
+//! the end but kept only up to a limit. Whatever it leaves running is killed with it. Waiting is done without
+//! reaping (`WNOWAIT`) so that the group's id cannot pass to a stranger between the child's end and the kill.
+
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+/// Bytes kept of each of the child's streams.
+const KEPT: usize = 8 << 20;
+
+/// How long to wait for the pipes to close once the child's group is dead; only a process that left the group can
+/// hold them open longer.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// A child that ended by itself.
+#[derive(Debug)]
+pub struct Finished {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it printed, up to a limit of some megabytes.
+    pub stdout: Vec<u8>,
+    /// What it said on stderr, up to the same limit.
+    pub stderr: Vec<u8>,
+    /// Wall time from start to end.
+    pub wall: Duration,
+}
+
+/// Why there is no [`Finished`].
+#[derive(Debug)]
+pub enum Unfinished {
+    /// It could not be started, or not be waited for.
+    Start(std::io::Error),
+    /// It was killed after the time allowed.
+    TimedOut,
+    /// It was killed because the sweep was asked to stop.
+    Interrupted,
+}
+
+/// Runs `command` to its end, for at most `timeout`, or until `stop` is set.
+///
+/// # Errors
+///
+/// [`Unfinished`] when there is no end to speak of; the child and its group are dead then too.
+pub fn run(mut command: Command, timeout: Duration, stop: &AtomicBool) -> Result<Finished, Unfinished> {
+    let started = Instant::now();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .map_err(Unfinished::Start)?;
+    let stdout = child.stdout.take().map(Drained::new);
+    let stderr = child.stderr.take().map(Drained::new);
+    let pid = Pid::from_child(&child);
+    let waited = wait(pid, started + timeout, stop);
+    let wall = started.elapsed();
+    // The child is running or not yet reaped, so the group is still its own. A group that is gone is what is wanted.
+    let _ = kill_process_group(pid, Signal::KILL);
+    let status = child.wait().map_err(Unfinished::Start);
+    let deadline = Instant::now() + DRAIN;
+    let (stdout, stderr) = (
+        stdout.map(|d| d.take(deadline)).unwrap_or_default(),
+        stderr.map(|d| d.take(deadline)).unwrap_or_default(),
+    );
+    waited?;
+    Ok(Finished { status: status?, stdout, stderr, wall })
+}
+
+/// Returns when the process has ended, without reaping it.
+fn wait(pid: Pid, deadline: Instant, stop: &AtomicBool) -> Result<(), Unfinished> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        match waitid(WaitId::Pid(pid), options) {
+            Ok(Some(_)) => return Ok(()),
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Unfinished::Start(error.into())),
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(Unfinished::Interrupted);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Unfinished::TimedOut);
+        }
+        std::thread::sleep(pause.min(left));
+        pause = (pause * 2).min(Duration::from_millis(10));
+    }
+}
+
+/// A pipe that a thread reads to its end, so that the child never blocks on it.
+struct Drained {
+    kept: Arc<Mutex<Vec<u8>>>,
+    ended: mpsc::Receiver<()>,
+}
+
+impl Drained {
+    fn new(mut pipe: impl Read + Send + 'static) -> Drained {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let (end, ended) = mpsc::channel();
+        let shared = Arc::clone(&kept);
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 64 << 10];
+            loop {
+                match pipe.read(&mut buffer) {
+                    Ok(0) => break,
+                    Ok(n) => {
+                        let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                        let room = KEPT - kept.len();
+                        kept.extend_from_slice(&buffer[..n.min(room)]);
+                    }
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(_) => break,
+                }
+            }
+            // Nobody listens any more where the deadline has passed.
+            let _ = end.send(());
+        });
+        Drained { kept, ended }
+    }
+
+    fn take(self, deadline: Instant) -> Vec<u8> {
+        let _ = self.ended.recv_timeout(deadline.saturating_duration_since(Instant::now()));
+        std::mem::take(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The name of a signal that ended a child, with its number.
+pub fn signal_name(number: i32) -> String {
+    let name = match number {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL, which is also how the system ends a process that took too much memory",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        15 => "SIGTERM",
+        _ => return number.to_string(),
+    };
+    format!("{number} ({name})")
+}
+
+/// The last lines of a child's stderr, fit for a message of one line: at most `limit` characters.
+pub fn tail(stderr: &[u8], limit: usize) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    let joined = lines[lines.len().saturating_sub(3)..].join(" / ");
+    let clean: String = joined.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let skip = clean.chars().count().saturating_sub(limit);
+    if skip == 0 { clean } else { format!("...{}", clean.chars().skip(skip).collect::<String>()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    fn shell(script: &str, timeout: Duration) -> Result<Finished, Unfinished> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        run(command, timeout, &AtomicBool::new(false))
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn both_streams_and_the_exit_status_come_back() {
+        let done = shell("echo out; echo err >&2; exit 7", LONG).unwrap();
+        assert_eq!(
+            (done.status.code(), &done.stdout[..], &done.stderr[..]),
+            (Some(7), &b"out\n"[..], &b"err\n"[..])
+        );
+    }
+
+    #[test]
+    fn a_signal_is_seen_as_one() {
+        assert_eq!(shell("kill -SEGV $$", LONG).unwrap().status.signal(), Some(11));
+    }
+
+    #[test]
+    fn a_child_that_hangs_is_killed_with_its_own_children() {
+        let started = Instant::now();
+        let result = shell("sleep 1000 & sleep 1000", Duration::from_millis(200));
+        assert!(matches!(result, Err(Unfinished::TimedOut)));
+        assert!(started.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn what_a_child_leaves_running_does_not_hold_up_the_sweep() {
+        let started = Instant::now();
+        let done = shell("sleep 1000 & echo done", LONG).unwrap();
+        assert_eq!(done.stdout, b"done\n");
+        assert!(started.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn output_without_end_is_cut_and_does_not_fill_the_memory() {
+        let done = shell("head -c 20000000 /dev/zero", LONG).unwrap();
+        assert_eq!(done.stdout.len(), KEPT);
+    }
+
+    #[test]
+    fn a_stop_from_outside_ends_the_child() {
+        let mut command = Command::new("sleep");
+        command.arg("1000");
+        assert!(matches!(run(command, LONG, &AtomicBool::new(true)), Err(Unfinished::Interrupted)));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_cannot_be_started() {
+        let command = Command::new("/nonexistent/program");
+        assert!(matches!(run(command, LONG, &AtomicBool::new(false)), Err(Unfinished::Start(_))));
+    }
+
+    #[test]
+    fn the_end_of_stderr_fits_a_line() {
+        assert_eq!(tail(b"a\n\n b \nc\nd\n", 100), "b / c / d");
+        assert_eq!(tail(b"\x1b[31mred\n", 100), " [31mred");
+        assert_eq!(tail("äöü".repeat(100).as_bytes(), 3), "...äöü");
+        assert_eq!(tail(b"", 10), "");
+    }
+}

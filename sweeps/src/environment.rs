@@ -1,0 +1,223 @@
+//! The environment of an arm's process.
+//!
+//! An arm must depend on what the sweep asks and on nothing that happens to be set in the owner's shell. So every
+//! variable of the layer is taken out of the inherited environment, and put back only where the arm needs it. What
+//! chooses and configures *drivers* stays: it is the owner's, and the same for every arm.
+//!
+//! The layer is found through an explicit manifest in a folder of the sweep's own, first in `VK_LAYER_PATH`: then the
+//! arm runs the library that was built, and not one that was installed earlier. That variable replaces the loader's
+//! own list of folders, on every version of the loader (`VK_ADD_LAYER_PATH`, which would extend it, is younger and is
+//! ignored beside the other), so the folders that the loader would have searched are listed behind it. Explicit
+//! layers that the owner named in `VK_INSTANCE_LAYERS`, such as validation, stay in every arm, below ours: nearer to
+//! the driver, where they see what the layer emits.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use zinc_barrier::manifest::LAYER_NAME as LAYER;
+
+use crate::plan::{RunSpec, Shuffle};
+
+/// Everything that configures the layer begins so.
+const PREFIX: &str = "ZINC_BARRIER";
+const DISABLE: &str = "DISABLE_ZINC_BARRIER";
+const LAYERS: &str = "VK_INSTANCE_LAYERS";
+const LAYER_PATH: &str = "VK_LAYER_PATH";
+const ADD_LAYER_PATH: &str = "VK_ADD_LAYER_PATH";
+
+/// An environment without any trace of the layer: for the engine alone.
+pub fn without_layer(inherited: impl IntoIterator<Item = (OsString, OsString)>) -> Vec<(OsString, OsString)> {
+    inherited
+        .into_iter()
+        .filter(|(name, _)| {
+            let name = name.to_string_lossy();
+            !name.starts_with(PREFIX) && name != DISABLE
+        })
+        .filter_map(|(name, value)| {
+            if name != LAYERS {
+                return Some((name, value));
+            }
+            let others = other_layers(&value);
+            (!others.is_empty()).then(|| (name, join(&others)))
+        })
+        .collect()
+}
+
+/// The environment of `spec`'s process: [`without_layer`], and, unless the run is without it, the layer with its
+/// settings. `manifests` is the folder with the explicit manifest, `report` where the layer is to write its report.
+pub fn for_run(
+    inherited: impl IntoIterator<Item = (OsString, OsString)>,
+    spec: &RunSpec,
+    manifests: &Path,
+    report: &Path,
+) -> Vec<(OsString, OsString)> {
+    let mut env = without_layer(inherited);
+    let Some(policy) = spec.policy else { return env };
+    let mut layers = vec![PathBuf::from(LAYER)];
+    layers.extend(get(&env, LAYERS).map(other_layers).unwrap_or_default());
+    let mut folders = vec![manifests.to_path_buf()];
+    match get(&env, LAYER_PATH) {
+        Some(own) => folders.extend(split(own)),
+        None => {
+            folders.extend(get(&env, ADD_LAYER_PATH).map(split).unwrap_or_default());
+            folders.extend(loader_folders(&env));
+        }
+    }
+    set(&mut env, LAYERS, join(&layers));
+    set(&mut env, LAYER_PATH, join(&folders));
+    set(&mut env, "ZINC_BARRIER_POLICY", policy.name().into());
+    if spec.shuffle != Shuffle::Off {
+        set(&mut env, "ZINC_BARRIER_SHUFFLE", spec.shuffle.to_string().into());
+    }
+    if let Some(k) = spec.mutate {
+        set(&mut env, "ZINC_BARRIER_MUTATE", k.to_string().into());
+    }
+    set(&mut env, "ZINC_BARRIER_REPORT", report_value(report));
+    env
+}
+
+/// A path as the layer's report setting takes it, where a percent sign begins a placeholder.
+fn report_value(report: &Path) -> OsString {
+    report.to_string_lossy().replace('%', "%%").into()
+}
+
+/// Where the loader looks for explicit manifests if nothing tells it otherwise, in its order.
+fn loader_folders(env: &[(OsString, OsString)]) -> Vec<PathBuf> {
+    let set = |name| get(env, name).filter(|v| !v.is_empty());
+    let home = set("HOME").map(PathBuf::from);
+    let one = |name, below_home: &str| {
+        set(name).map(PathBuf::from).or_else(|| home.as_ref().map(|h| h.join(below_home))).into_iter()
+    };
+    let many = |name, default: &str| split(set(name).unwrap_or(OsStr::new(default)));
+    one("XDG_CONFIG_HOME", ".config")
+        .chain(many("XDG_CONFIG_DIRS", "/etc/xdg"))
+        .chain([PathBuf::from("/etc")])
+        .chain(one("XDG_DATA_HOME", ".local/share"))
+        .chain(many("XDG_DATA_DIRS", "/usr/local/share:/usr/share"))
+        .map(|folder| folder.join("vulkan/explicit_layer.d"))
+        .collect()
+}
+
+fn other_layers(value: &OsStr) -> Vec<PathBuf> {
+    split(value).into_iter().filter(|name| name != Path::new(LAYER)).collect()
+}
+
+fn split(value: &OsStr) -> Vec<PathBuf> {
+    std::env::split_paths(value).filter(|p| !p.as_os_str().is_empty()).collect()
+}
+
+/// Joins with colons. Parts that came from a split hold none; a folder of ours that holds one cannot be expressed in
+/// such a variable at all, and the arm then ends with the layer not loaded.
+fn join(parts: &[PathBuf]) -> OsString {
+    let mut joined = OsString::new();
+    for (i, part) in parts.iter().enumerate() {
+        if i > 0 {
+            joined.push(":");
+        }
+        joined.push(part);
+    }
+    joined
+}
+
+fn get<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
+    env.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_os_str())
+}
+
+fn set(env: &mut Vec<(OsString, OsString)>, name: &str, value: OsString) {
+    env.retain(|(n, _)| n != name);
+    env.push((name.into(), value));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zinc_hazard::Policy;
+
+    fn owner(vars: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        vars.iter().map(|(n, v)| (n.into(), v.into())).collect()
+    }
+
+    fn run(vars: &[(&str, &str)], spec: &RunSpec) -> Vec<(OsString, OsString)> {
+        for_run(owner(vars), spec, Path::new("/m"), Path::new("/r/50%.json"))
+    }
+
+    fn value(env: &[(OsString, OsString)], name: &str) -> Option<String> {
+        get(env, name).map(|v| v.to_string_lossy().into_owned())
+    }
+
+    const STRAY: [(&str, &str); 6] = [
+        ("ZINC_BARRIER", "1"),
+        ("ZINC_BARRIER_POLICY", "none"),
+        ("ZINC_BARRIER_SHUFFLE", "5"),
+        ("ZINC_BARRIER_GRANULE", "4096"),
+        ("DISABLE_ZINC_BARRIER", "1"),
+        ("VK_INSTANCE_LAYERS", "zinc_barrier"),
+    ];
+
+    #[test]
+    fn nothing_of_the_layer_is_inherited() {
+        let env = without_layer(owner(&STRAY));
+        assert!(env.is_empty(), "{env:?}");
+        assert_eq!(run(&STRAY, &RunSpec::WITHOUT_LAYER), []);
+        let drop = RunSpec::dropping(Policy::AliasOnly, 3, Shuffle::Reverse);
+        let stock = RunSpec { policy: Some(Policy::Stock), shuffle: Shuffle::Off, mutate: None, ..drop };
+        let env = run(&STRAY, &stock);
+        assert_eq!(value(&env, "ZINC_BARRIER_POLICY").unwrap(), "stock");
+        for name in ["ZINC_BARRIER", "ZINC_BARRIER_SHUFFLE", "ZINC_BARRIER_GRANULE", "DISABLE_ZINC_BARRIER"] {
+            assert_eq!(value(&env, name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_run_asks_for_is_set() {
+        let env = run(&[], &RunSpec::dropping(Policy::AliasOnly, 3, Shuffle::Seed(7)));
+        let expected = [
+            ("ZINC_BARRIER_POLICY", "alias-only"),
+            ("ZINC_BARRIER_SHUFFLE", "7"),
+            ("ZINC_BARRIER_MUTATE", "3"),
+            ("ZINC_BARRIER_REPORT", "/r/50%%.json"),
+            ("VK_INSTANCE_LAYERS", "zinc_barrier"),
+        ];
+        for (name, wanted) in expected {
+            assert_eq!(value(&env, name).as_deref(), Some(wanted), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_owners_drivers_and_other_layers_stay() {
+        let vars = [
+            ("VK_DRIVER_FILES", "lvp.json"),
+            ("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation:zinc_barrier"),
+        ];
+        let spec = RunSpec::dropping(Policy::AliasOnly, 0, Shuffle::Off);
+        let env = run(&vars, &spec);
+        assert_eq!(value(&env, "VK_DRIVER_FILES").unwrap(), "lvp.json");
+        assert_eq!(value(&env, "VK_INSTANCE_LAYERS").unwrap(), "zinc_barrier:VK_LAYER_KHRONOS_validation");
+        let alone = run(&vars, &RunSpec::WITHOUT_LAYER);
+        assert_eq!(value(&alone, "VK_INSTANCE_LAYERS").unwrap(), "VK_LAYER_KHRONOS_validation");
+    }
+
+    #[test]
+    fn our_manifest_comes_first_and_the_loaders_own_folders_behind_it() {
+        let spec = RunSpec::dropping(Policy::AliasOnly, 0, Shuffle::Off);
+        let path =
+            value(&run(&[("HOME", "/h"), ("XDG_DATA_DIRS", "/d1:/d2")], &spec), "VK_LAYER_PATH").unwrap();
+        let folders: Vec<&str> = path.split(':').collect();
+        assert_eq!(
+            folders,
+            [
+                "/m",
+                "/h/.config/vulkan/explicit_layer.d",
+                "/etc/xdg/vulkan/explicit_layer.d",
+                "/etc/vulkan/explicit_layer.d",
+                "/h/.local/share/vulkan/explicit_layer.d",
+                "/d1/vulkan/explicit_layer.d",
+                "/d2/vulkan/explicit_layer.d",
+            ]
+        );
+        let path = value(&run(&[("VK_LAYER_PATH", "/own")], &spec), "VK_LAYER_PATH").unwrap();
+        assert_eq!(path, "/m:/own", "an owner who replaced the list has replaced it");
+        let path = value(&run(&[("VK_ADD_LAYER_PATH", "/more")], &spec), "VK_LAYER_PATH").unwrap();
+        assert!(path.starts_with("/m:/more:/etc/xdg"), "{path}");
+    }
+}

@@ -1,0 +1,364 @@
+//! What the runs of one device and model prove: pure functions from outcomes to verdicts.
+//!
+//! A *gate* compares a run with the reference. It is worth what it would notice, so its answer for a policy is one
+//! of four, and three of them end the sweep with a failure:
+//!
+//! - `fail`: some run of the policy differed;
+//! - `blind`: none differed, but the gate would not have noticed either: the control passed it, or every dropped
+//!   barrier did;
+//! - `not-run`: there is nothing to compare (yet);
+//! - `pass`: none differed, and the gate noticed both the control and at least one dropped barrier.
+//!
+//! A *verdict* is what an arm may be called given the gates. The strong word, `verified`, needs every gate of its
+//! policy to pass. `unproven` is for numbers that are right where nothing shows that wrong ones would have been
+//! noticed.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use zinc_hazard::Policy;
+
+use crate::outcome::{Measured, Observation};
+use crate::plan::{Role, RunSpec, Shuffle, takes_drops};
+
+/// Largest relative difference of perplexities that counts as none: 0.1%, the agreement that this project asks of
+/// another engine on the same model and text.
+pub const PERPLEXITY_TOLERANCE: f64 = 1e-3;
+
+/// A way to compare a run with the reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Gate {
+    /// Every bit of every logit vector, by digest.
+    Bits,
+    /// Perplexity, finite and within [`PERPLEXITY_TOLERANCE`].
+    Perplexity,
+}
+
+impl Gate {
+    /// All gates, in the order in which they are shown.
+    pub const ALL: [Gate; 2] = [Gate::Bits, Gate::Perplexity];
+
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bits => "bits",
+            Self::Perplexity => "perplexity",
+        }
+    }
+
+    /// Why `run` differs from `reference`; `None` when it does not.
+    pub fn difference(self, reference: &Measured, run: &Measured) -> Option<String> {
+        match self {
+            Self::Bits => (run.digest != reference.digest).then(|| "the logits differ".into()),
+            Self::Perplexity if !run.perplexity.is_finite() => {
+                Some("the perplexity is not a finite number".into())
+            }
+            Self::Perplexity => {
+                let relative = (run.perplexity - reference.perplexity).abs() / reference.perplexity.abs();
+                // Written so that a reference that is itself not a number lets nothing pass.
+                let same = relative <= PERPLEXITY_TOLERANCE;
+                (!same).then(|| {
+                    format!("perplexity {:.4} instead of {:.4}", run.perplexity, reference.perplexity)
+                })
+            }
+        }
+    }
+}
+
+/// What a gate said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// No run differed, and the gate is known to notice.
+    Pass,
+    /// A run differed.
+    Fail,
+    /// No run differed, and the gate would not have noticed.
+    Blind,
+    /// Nothing to compare.
+    NotRun,
+}
+
+/// What became of the single dropped barriers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Mutation {
+    /// Drops that the gate noticed.
+    pub caught: u64,
+    /// Drops that were tried and gave numbers.
+    pub tried: u64,
+    /// The dropped barriers that nothing noticed, counted from 0 in each submission sequence.
+    pub survivors: Vec<u64>,
+    /// The dropped barriers whose runs gave no numbers: neither caught nor survived.
+    pub failed: Vec<u64>,
+}
+
+/// A gate's answer for one policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GateResult {
+    /// The gate.
+    pub gate: Gate,
+    /// The policy whose runs it looked at.
+    pub policy: Policy,
+    /// Its answer.
+    pub status: Status,
+    /// Whether it noticed the control; `None` while there is no control to notice.
+    pub control_caught: Option<bool>,
+    /// The single drops; `None` where none were tried.
+    pub mutation: Option<Mutation>,
+    /// Why the answer is not `pass`.
+    pub reason: Option<String>,
+}
+
+/// What an arm may be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// What the others are compared with.
+    Reference,
+    /// The same numbers, and the gates are known to notice wrong ones.
+    Verified,
+    /// Other numbers. For the control this is as it must be.
+    Refuted,
+    /// Not meant to be correct; never ranked.
+    IncorrectByDesign,
+    /// On a driver that records without executing: counts, and no numbers to compare.
+    CountedOnly,
+    /// What was executed is the reference's own stream: the policy changed nothing, whatever the rate.
+    NoEffect,
+    /// The same numbers, but a gate was blind or had nothing to compare.
+    Unproven,
+    /// No numbers: the run crashed, hung, printed garbage, or ran without the layer.
+    Failed,
+}
+
+/// Everything that was observed on one device with one model.
+#[derive(Debug, Clone, Copy)]
+pub struct Evidence<'a> {
+    /// The runs, in the order in which they were made.
+    pub observations: &'a [Observation],
+    /// Whether all runs of the plan were made.
+    pub complete: bool,
+    /// Whether the device executes what it is given.
+    pub executes: bool,
+}
+
+impl<'a> Evidence<'a> {
+    /// The first run of the reference that gave numbers.
+    pub fn reference(&self) -> Option<&'a Measured> {
+        self.measured(RunSpec::is_reference).map(|(_, m)| m).next()
+    }
+
+    fn measured(
+        &self,
+        which: impl Fn(&RunSpec) -> bool,
+    ) -> impl Iterator<Item = (&'a RunSpec, &'a Measured)> {
+        self.observations
+            .iter()
+            .filter(move |o| which(&o.spec))
+            .filter_map(|o| Some((&o.spec, o.outcome.as_ref().ok()?)))
+    }
+
+    fn control(&self) -> Option<&'a Observation> {
+        self.observations.iter().find(|o| o.spec.role == Role::Control)
+    }
+
+    /// The answer of `gate` for `policy`.
+    pub fn judge_gate(&self, gate: Gate, policy: Policy) -> GateResult {
+        let mut result = GateResult {
+            gate,
+            policy,
+            status: Status::NotRun,
+            control_caught: None,
+            mutation: self.mutation(gate, policy),
+            reason: None,
+        };
+        let (status, reason) = self.gate_status(&mut result);
+        result.status = status;
+        result.reason = reason;
+        result
+    }
+
+    fn gate_status(&self, result: &mut GateResult) -> (Status, Option<String>) {
+        let (gate, policy) = (result.gate, result.policy);
+        let because = |status, reason: &str| (status, Some(reason.to_string()));
+        if !self.executes {
+            return because(Status::NotRun, "the device records without executing");
+        }
+        if !policy.is_correct() {
+            return because(Status::NotRun, "incorrect by design: there is nothing to prove");
+        }
+        let Some(reference) = self.reference() else {
+            return because(Status::NotRun, "there is no reference");
+        };
+        result.control_caught = self
+            .control()
+            .map(|c| c.outcome.as_ref().is_ok_and(|measured| gate.difference(reference, measured).is_some()));
+        if let Some((spec, difference)) = self
+            .measured(|s| s.is_reference())
+            .find_map(|(spec, m)| Some((spec, gate.difference(reference, m)?)))
+        {
+            return (
+                Status::Blind,
+                Some(format!(
+                    "the reference is not repeatable ({difference} in round {}), so that being equal to it proves \
+                     nothing",
+                    spec.round + 1
+                )),
+            );
+        }
+        let of_policy =
+            |s: &RunSpec| s.policy == Some(policy) && matches!(s.role, Role::Timed | Role::Shuffled);
+        if let Some((spec, difference)) =
+            self.measured(of_policy).find_map(|(spec, m)| Some((spec, gate.difference(reference, m)?)))
+        {
+            return (Status::Fail, Some(format!("{spec}: {difference}")));
+        }
+        if let Some((spec, failure)) = self
+            .observations
+            .iter()
+            .filter(|o| of_policy(&o.spec))
+            .find_map(|o| Some((o.spec, o.outcome.as_ref().err()?)))
+        {
+            return (Status::NotRun, Some(format!("{spec}: {failure}")));
+        }
+        if !self.complete || self.measured(|s| of_policy(s) && s.role == Role::Shuffled).next().is_none() {
+            return because(Status::NotRun, "not all runs were made");
+        }
+        match self.control().map(|c| &c.outcome) {
+            None => return because(Status::NotRun, "the control was not run"),
+            Some(Err(failure)) => {
+                return (Status::Blind, Some(format!("the control gave no numbers: {failure}")));
+            }
+            Some(Ok(_)) if result.control_caught == Some(false) => {
+                return because(
+                    Status::Blind,
+                    "the control, without any barrier and reversed, was not noticed",
+                );
+            }
+            Some(Ok(_)) => {}
+        }
+        match &result.mutation {
+            Some(m) if m.tried == 0 => because(Status::Blind, "no single dropped barrier could be tried"),
+            Some(m) if m.caught == 0 => because(Status::Blind, "not one single dropped barrier was noticed"),
+            _ => (Status::Pass, None),
+        }
+    }
+
+    /// What became of the drops under `policy`, by `gate`. Each barrier counts once, however many orders it was
+    /// tried under: it is caught if one of them shows it.
+    fn mutation(&self, gate: Gate, policy: Policy) -> Option<Mutation> {
+        let reference = self.reference()?;
+        let mut tried: Vec<(u64, Option<bool>)> = Vec::new();
+        for o in self.observations {
+            let (Role::Drop, Some(k), Some(p)) = (o.spec.role, o.spec.mutate, o.spec.policy) else {
+                continue;
+            };
+            if p != policy || !takes_drops(p) {
+                continue;
+            }
+            let caught = o.outcome.as_ref().ok().map(|m| gate.difference(reference, m).is_some());
+            match tried.iter_mut().find(|(seen, _)| *seen == k) {
+                Some((_, known)) => *known = (*known).max(caught),
+                None => tried.push((k, caught)),
+            }
+        }
+        if tried.is_empty() {
+            return None;
+        }
+        let ks = |which: Option<bool>| {
+            tried.iter().filter(|(_, c)| *c == which).map(|(k, _)| *k).collect::<Vec<_>>()
+        };
+        let (caught, survivors, failed) = (ks(Some(true)).len() as u64, ks(Some(false)), ks(None));
+        Some(Mutation { caught, tried: caught + survivors.len() as u64, survivors, failed })
+    }
+
+    /// The verdict on the arm that `spec` belongs to (not on a single drop), and the reason where one is needed.
+    pub fn judge_arm(&self, spec: &RunSpec) -> (Verdict, Option<String>) {
+        let runs = || self.observations.iter().filter(|o| o.spec.same_arm(spec));
+        let failure = runs().find_map(|o| o.outcome.as_ref().err()).map(ToString::to_string);
+        if spec.is_reference() {
+            return (Verdict::Reference, failure);
+        }
+        if !self.executes {
+            return match failure {
+                Some(reason) => (Verdict::Failed, Some(reason)),
+                None => (Verdict::CountedOnly, None),
+            };
+        }
+        let Some(reference) = self.reference() else {
+            return (Verdict::Unproven, Some("there is no reference to compare it with".into()));
+        };
+        let difference = Gate::ALL.into_iter().find_map(|gate| {
+            self.measured(|s| s.same_arm(spec)).find_map(|(_, m)| gate.difference(reference, m))
+        });
+        match (spec.role, difference, failure) {
+            (Role::Control, Some(difference), None) => {
+                (Verdict::Refuted, Some(format!("{difference}, as it must be")))
+            }
+            (Role::Control, None, None) => {
+                (Verdict::IncorrectByDesign, Some("not noticed: the gates are blind".into()))
+            }
+            (_, _, failure) if spec.policy.is_some_and(|p| !p.is_correct()) => {
+                (Verdict::IncorrectByDesign, failure)
+            }
+            (Role::WithoutLayer, Some(difference), _) => {
+                (Verdict::Refuted, Some(format!("{difference}: the layer under stock changes the numbers")))
+            }
+            (_, Some(difference), _) => (Verdict::Refuted, Some(self.explain(spec, difference))),
+            (_, None, Some(failure)) => (Verdict::Failed, Some(failure)),
+            (Role::WithoutLayer, None, None) => (Verdict::Verified, None),
+            (_, None, None) => self.judge_equal_arm(spec, reference),
+        }
+    }
+
+    /// The verdict on an arm of a correct policy all of whose runs gave the reference's numbers.
+    fn judge_equal_arm(&self, spec: &RunSpec, reference: &Measured) -> (Verdict, Option<String>) {
+        let Some(policy) = spec.policy else { return (Verdict::Verified, None) };
+        let gates: Vec<GateResult> =
+            Gate::ALL.into_iter().map(|gate| self.judge_gate(gate, policy)).collect();
+        let with = |status| gates.iter().find(|g| g.status == status);
+        // A timed arm answers for its policy; one permutation that was right stays right when another was wrong.
+        if spec.role == Role::Timed
+            && let Some(gate) = with(Status::Fail)
+        {
+            return (Verdict::Refuted, gate.reason.clone());
+        }
+        if spec.shuffle == Shuffle::Off
+            && self.measured(|s| s.same_arm(spec)).all(|(_, m)| same_stream(reference, m))
+        {
+            return (Verdict::NoEffect, Some("what was executed is the reference's own stream".into()));
+        }
+        if let Some(gate) = with(Status::Blind).or(with(Status::NotRun)) {
+            let reason = gate.reason.as_deref().unwrap_or("nothing to compare");
+            return (Verdict::Unproven, Some(format!("gate {}: {reason}", gate.gate.name())));
+        }
+        (Verdict::Verified, None)
+    }
+
+    fn explain(&self, spec: &RunSpec, difference: String) -> String {
+        let Some(reference) = self.reference() else { return difference };
+        let application_is_wrong = self
+            .measured(|s| s.role == Role::Shuffled && s.policy == Some(Policy::Stock))
+            .any(|(_, m)| Gate::ALL.into_iter().any(|gate| gate.difference(reference, m).is_some()));
+        if application_is_wrong && spec.shuffle != Shuffle::Off {
+            format!("{difference}; so they do under stock: the application itself lacks a barrier")
+        } else {
+            difference
+        }
+    }
+}
+
+/// Whether the layer handed on exactly what the reference's layer handed on: the same work and the same barriers,
+/// none withheld, none added.
+fn same_stream(reference: &Measured, run: &Measured) -> bool {
+    let (Some(a), Some(b)) = (&reference.counts, &run.counts) else { return false };
+    let untouched = |c: &zinc_report::Counts| {
+        c.barriers_elided == 0 && c.barriers_added == 0 && c.barriers_asked == c.barriers_emitted
+    };
+    untouched(a)
+        && untouched(b)
+        && (a.dispatches, a.transfers, a.barriers_asked) == (b.dispatches, b.transfers, b.barriers_asked)
+}
+
+#[cfg(test)]
+#[path = "gates_tests.rs"]
+mod tests;

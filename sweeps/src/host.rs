@@ -1,0 +1,107 @@
+//! The machine and the source, as far as a reader of the report needs them: what the rates depend on and nothing
+//! that names a person or a folder.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::report::{Git, Host};
+
+/// This machine.
+pub fn host() -> Host {
+    let uname = rustix::system::uname();
+    let kernel = format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy());
+    let machine = uname.machine().to_string_lossy().into_owned();
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    Host {
+        cpu: cpu_name(&read("/proc/cpuinfo")).unwrap_or(machine),
+        cores: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+        os: match os_name(&read("/etc/os-release")) {
+            Some(name) => format!("{name}, {kernel}"),
+            None => kernel,
+        },
+    }
+}
+
+fn cpu_name(cpuinfo: &str) -> Option<String> {
+    let value = cpuinfo.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == "model name").then(|| value.trim().to_string())
+    })?;
+    (!value.is_empty()).then_some(value)
+}
+
+fn os_name(os_release: &str) -> Option<String> {
+    let value = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?.trim_matches('"');
+    (!value.is_empty()).then(|| value.to_string())
+}
+
+/// The state of the source, if this program lies in a checkout of it (as `target/release/sweep` does) or is run from
+/// one. `None` elsewhere: a commit of some other repository would be worse than none.
+pub fn git() -> Option<Git> {
+    let program = std::env::current_exe().ok();
+    let beside = program.as_deref().and_then(Path::parent).map(Path::to_path_buf);
+    [beside, std::env::current_dir().ok()].into_iter().flatten().find_map(|folder| checkout(&folder))
+}
+
+fn checkout(folder: &Path) -> Option<Git> {
+    let git = |args: &[&str]| {
+        let output = Command::new("git")
+            .arg("-C")
+            .arg(folder)
+            .args(args)
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output()
+            .ok()
+            .filter(|o| o.status.success())?;
+        String::from_utf8(output.stdout).ok().map(|text| text.trim().to_string())
+    };
+    let top = git(&["rev-parse", "--show-toplevel"])?;
+    let manifest = std::fs::read_to_string(Path::new(&top).join("sweeps/Cargo.toml")).ok()?;
+    if !manifest.contains("name = \"zinc-sweeps\"") {
+        return None;
+    }
+    Some(Git {
+        commit: git(&["rev-parse", "HEAD"])?,
+        dirty: !git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty(),
+    })
+}
+
+/// BLAKE3 of a file, hexadecimal; `None` if it cannot be read.
+pub fn blake3_of(path: &Path) -> Option<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(std::fs::File::open(path).ok()?).ok()?;
+    Some(hasher.finalize().to_hex().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_from_the_systems_own_files() {
+        let cpuinfo = "processor\t: 0\nmodel name\t: Some CPU @ 3 GHz\nflags : x\n";
+        assert_eq!(cpu_name(cpuinfo).as_deref(), Some("Some CPU @ 3 GHz"));
+        assert_eq!(cpu_name("CPU implementer : 0x41\n"), None);
+        let release = "NAME=\"Debian GNU/Linux\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n";
+        assert_eq!(os_name(release).as_deref(), Some("Debian GNU/Linux 12 (bookworm)"));
+        assert_eq!(os_name(""), None);
+    }
+
+    #[test]
+    fn a_folder_outside_a_checkout_has_no_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(checkout(folder.path()), None);
+    }
+
+    #[test]
+    fn a_file_has_the_digest_that_b3sum_prints_and_a_missing_one_has_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("empty");
+        std::fs::write(&path, "").unwrap();
+        let empty = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262";
+        assert_eq!(blake3_of(&path).as_deref(), Some(empty));
+        assert_eq!(blake3_of(&folder.path().join("missing")), None);
+    }
+}

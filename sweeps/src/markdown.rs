@@ -1,0 +1,174 @@
+//! `report.md`: the same report for people who were not there.
+//!
+//! It opens with the answer, says what was run on what, and ends with what the numbers cannot show. Whoever pastes
+//! only the table pastes the verdicts with it.
+
+use crate::gates::Verdict;
+use crate::report::{Arm, ArmRole, Report};
+use crate::stats::LEVEL;
+use crate::table::{self, Look, arm_name, arm_table, gate_table, groups};
+
+const LIMITS: &str = "\
+- *Verified* means: on this device, with this model and text, no gate saw a difference, and the same gates noticed \
+the control and single dropped barriers. It is evidence and no proof; a barrier whose loss nothing here notices \
+would go unseen.
+- Shuffling finds a missing *order*. It cannot find missing *visibility* or a mask that is too narrow.
+- A single drop that is missed need not be an error: a barrier that orders the token against earlier, already \
+finished submissions is required by the rules, and no permutation within the token can show its loss.
+- *Incorrect by design* is a ceiling: what could be won if no barrier were needed. It is never a result.
+- Rates hold for this machine at this time. The reference's rate is of the same run and under the same layer.
+";
+
+/// The whole document.
+pub fn render(report: &Report) -> String {
+    let mut text = String::from("# Barrier sweep\n\n");
+    text.push_str(&format!("{}\n\n", conclusion(report)));
+    text.push_str(&what_was_run(report));
+    for (title, arms) in groups(report) {
+        text.push_str(&format!("\n## {}\n\n", escape(&title)));
+        if let Some(arm) = arms.first() {
+            let d = &arm.device;
+            text.push_str(&format!(
+                "Device {}, driver {} {}, Vulkan {}, {}.\n\n",
+                escape(&d.name),
+                escape(&d.driver),
+                escape(&d.driver_version),
+                escape(&d.api_version),
+                d.kind
+            ));
+        }
+        text.push_str(&format!("{}\n", arm_table(&arms, Look::Markdown)));
+        let reasons: Vec<String> = arms
+            .iter()
+            .filter_map(|arm| Some(format!("- {}: {}\n", arm_name(arm), escape(arm.reason.as_ref()?))))
+            .collect();
+        if !reasons.is_empty() {
+            text.push_str(&format!("\n{}", reasons.concat()));
+        }
+    }
+    if !report.gates.is_empty() {
+        text.push_str(&format!("\n## Gates\n\n{}\n", gate_table(&report.gates, Look::Markdown)));
+        let reasons: Vec<String> = report
+            .gates
+            .iter()
+            .filter_map(|g| {
+                Some(format!(
+                    "- {} for {} on {}: {}\n",
+                    g.gate,
+                    g.policy,
+                    escape(&g.device),
+                    escape(g.reason.as_ref()?)
+                ))
+            })
+            .collect();
+        if !reasons.is_empty() {
+            text.push_str(&format!("\n{}", reasons.concat()));
+        }
+    }
+    if !report.notes.is_empty() {
+        text.push_str("\n## Notes\n\n");
+        for note in &report.notes {
+            text.push_str(&format!("- {}\n", escape(note)));
+        }
+    }
+    text.push_str(&format!("\n## How to read this\n\n{}{LIMITS}", intervals(report)));
+    text
+}
+
+/// The answer, in a sentence or two.
+pub fn conclusion(report: &Report) -> String {
+    if !report.complete {
+        return "**The sweep did not come to its end; what follows is what was known by then.**".into();
+    }
+    let policies: Vec<&Arm> = report.arms.iter().filter(|a| a.role == ArmRole::Policy).collect();
+    let mut parts = Vec::new();
+    for arm in &policies {
+        let name = format!("`{}` on {}", arm.policy.as_deref().unwrap_or("?"), arm.device.name);
+        parts.push(match arm.verdict {
+            Verdict::Verified => {
+                format!("{name} is verified: {}", counted(arm))
+            }
+            Verdict::IncorrectByDesign => format!("{name} is incorrect by design (a ceiling, not a result)"),
+            Verdict::NoEffect => format!("{name} changes nothing"),
+            Verdict::CountedOnly => format!("{name} was counted only: {}", counted(arm)),
+            _ => format!("{name}: {}", table::verdict(arm)),
+        });
+    }
+    let end = match report.exit_code() {
+        0 => "Every gate that was run passed and is known to notice errors.",
+        _ => "**Something here failed, stayed unproven, or a gate was blind: see below.**",
+    };
+    if parts.is_empty() { end.into() } else { format!("{}. {end}", parts.join("; ")) }
+}
+
+fn counted(arm: &Arm) -> String {
+    match (arm.barriers_asked_per_token, arm.barriers_emitted_per_token) {
+        (Some(asked), Some(emitted)) => {
+            let ratio = arm.vs_stock.map_or(String::new(), |r| {
+                let words =
+                    if r.lo > 1.0 || r.hi < 1.0 { "" } else { ", no difference beyond these runs' noise" };
+                format!(", rate {:.3} of stock's ({:.3} to {:.3}{words})", r.ratio, r.lo, r.hi)
+            });
+            format!("{emitted:.0} barriers a token reach the driver where {asked:.0} are asked for{ratio}")
+        }
+        _ => "no counts".into(),
+    }
+}
+
+fn what_was_run(report: &Report) -> String {
+    let s = &report.settings;
+    let source = match &report.git {
+        Some(git) if git.dirty => format!("commit {} with changes", git.commit),
+        Some(git) => format!("commit {}", git.commit),
+        None => format!("version {}", report.sweep_version),
+    };
+    format!(
+        "Host: {}, {} logical processors, {}. Source: {source}. Each run decodes {} tokens in chunks of {} through \
+         the decode path; {} timed runs an arm, interleaved; {} single drops asked for; seed {}.\n",
+        escape(&report.host.cpu),
+        report.host.cores,
+        escape(&report.host.os),
+        s.tokens,
+        s.ctx,
+        s.reps,
+        s.drops,
+        s.seed
+    )
+}
+
+/// What the intervals in the tables mean for this number of runs.
+fn intervals(report: &Report) -> String {
+    let coverage = report
+        .arms
+        .iter()
+        .filter(|a| a.role == ArmRole::Reference)
+        .filter_map(|a| a.tok_s)
+        .map(|r| r.coverage)
+        .fold(f64::INFINITY, f64::min);
+    if !coverage.is_finite() {
+        return String::new();
+    }
+    let more = if coverage < LEVEL { "; six runs or more (--reps) would give 95%" } else { "" };
+    format!(
+        "- Rates are medians; the interval in brackets holds the true median with a probability of {:.0}%{more}. \
+         Ratios are formed within each round of runs and then summarised the same way.\n",
+        100.0 * coverage
+    )
+}
+
+/// Text of others (a device's name, an engine's message) must not turn into markup.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '|' | '*' | '_' | '`' | '<' | '[' | '\\' | '#' => escaped.extend(['\\', c]),
+            c if c.is_control() => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+#[path = "markdown_tests.rs"]
+mod tests;

@@ -1,0 +1,142 @@
+//! What people read is true of the report, and cannot be made to lie by a device's name.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::gates::{Mutation, Status};
+use crate::report::{
+    ArmGate, DeviceReport, GateReport, Host, Perplexity, Rate, Ratio, SCHEMA_VERSION, Settings,
+};
+
+fn arm(policy: Option<&str>, role: ArmRole, verdict: Verdict) -> Arm {
+    Arm {
+        driver: "lavapipe".into(),
+        device: DeviceReport {
+            name: "a|b*c".into(),
+            driver: "llvmpipe".into(),
+            driver_version: "1".into(),
+            api_version: "1.3.0".into(),
+            kind: "cpu".into(),
+        },
+        executes: true,
+        model: "embedded".into(),
+        policy: policy.map(Into::into),
+        shuffle: "off".into(),
+        knobs: BTreeMap::new(),
+        role,
+        runs: 3,
+        dispatches_per_token: Some(100.0),
+        barriers_asked_per_token: Some(100.0),
+        barriers_emitted_per_token: Some(62.5),
+        driver_flushes_per_token: None,
+        tok_s: Some(Rate { median: 10.0, lo: 9.0, hi: 11.0, n: 3, coverage: 0.75 }),
+        vs_stock: Some(Ratio { ratio: 1.02, lo: 0.98, hi: 1.05 }),
+        cpu_us_per_token: None,
+        gpu_us_per_token: None,
+        perplexity: Some(Perplexity { value: 4.25, stderr: Some(0.1) }),
+        logits_digest: Some("0123456789abcdef".into()),
+        gates: BTreeMap::from([("bits".into(), ArmGate { status: Status::Pass, mutation: None })]),
+        verdict,
+        reason: None,
+    }
+}
+
+fn report(arms: Vec<Arm>) -> Report {
+    Report {
+        schema: SCHEMA_VERSION,
+        sweep_version: "0.1.0".into(),
+        complete: true,
+        host: Host { cpu: "cpu".into(), cores: 2, os: "os".into() },
+        git: None,
+        blake3: BTreeMap::new(),
+        settings: Settings { policies: vec![], reps: 3, tokens: 32, ctx: 32, drops: 12, seed: 1 },
+        arms,
+        gates: vec![GateReport {
+            gate: "bits".into(),
+            driver: "lavapipe".into(),
+            device: "a|b*c".into(),
+            model: "embedded".into(),
+            policy: "alias-only".into(),
+            status: Status::Pass,
+            control_caught: Some(true),
+            mutation: Some(Mutation { caught: 11, tried: 12, survivors: vec![0], failed: vec![] }),
+            reason: None,
+        }],
+        notes: vec!["a note".into()],
+    }
+}
+
+fn sound() -> Report {
+    let mut control = arm(Some("none"), ArmRole::Control, Verdict::Refuted);
+    control.shuffle = "reverse".into();
+    report(vec![
+        arm(Some("stock"), ArmRole::Reference, Verdict::Reference),
+        arm(Some("alias-only"), ArmRole::Policy, Verdict::Verified),
+        control,
+    ])
+}
+
+#[test]
+fn the_answer_comes_first_and_the_limits_last() {
+    let text = render(&sound());
+    let at = |needle: &str| text.find(needle).unwrap_or_else(|| panic!("'{needle}' is not in:\n{text}"));
+    assert!(at("is verified") < at("| arm"));
+    assert!(at("| arm") < at("It is evidence and no proof"));
+    for needle in ["11 of 12; missed: 0", "refuted, as it must be", "no difference beyond", "75%", "a note"] {
+        at(needle);
+    }
+}
+
+#[test]
+fn a_rate_of_a_permuted_or_wrong_run_is_not_shown() {
+    let mut report = sound();
+    report.arms[2].tok_s = Some(Rate { median: 777.5, lo: 777.5, hi: 777.5, n: 1, coverage: 0.0 });
+    report.arms[2].vs_stock = Some(Ratio { ratio: 88.25, lo: 88.25, hi: 88.25 });
+    for text in [render(&report), crate::table::render(&report)] {
+        assert!(!text.contains("777.5") && !text.contains("88.25"), "{text}");
+    }
+}
+
+#[test]
+fn names_of_devices_cannot_break_the_document() {
+    let text = render(&sound());
+    assert!(text.contains("## lavapipe on a\\|b\\*c"), "{text}");
+    assert_eq!(escape("x\ny<b>"), "x y\\<b>");
+}
+
+#[test]
+fn the_exit_status_is_that_of_the_worst_thing_in_the_report() {
+    assert_eq!(sound().exit_code(), 0);
+    for verdict in [Verdict::Refuted, Verdict::Failed, Verdict::Unproven] {
+        let mut broken = sound();
+        broken.arms[1].verdict = verdict;
+        assert_eq!(broken.exit_code(), 1, "{verdict:?}");
+        assert!(conclusion(&broken).contains("failed"), "{}", conclusion(&broken));
+    }
+    for verdict in [Verdict::NoEffect, Verdict::CountedOnly, Verdict::IncorrectByDesign] {
+        let mut fine = sound();
+        fine.arms[1].verdict = verdict;
+        assert_eq!(fine.exit_code(), 0, "{verdict:?}");
+    }
+    for (status, code) in [(Status::Fail, 1), (Status::Blind, 1), (Status::NotRun, 0)] {
+        let mut broken = sound();
+        broken.gates[0].status = status;
+        assert_eq!(broken.exit_code(), code, "{status:?}");
+    }
+}
+
+#[test]
+fn an_unfinished_sweep_says_so_and_never_exits_well() {
+    let mut half = sound();
+    half.complete = false;
+    assert_eq!(half.exit_code(), 1);
+    assert!(render(&half).contains("did not come to its end"));
+}
+
+#[test]
+fn digests_that_differ_from_the_reference_are_marked() {
+    let mut report = sound();
+    report.arms[1].logits_digest = Some("fedcba9876543210".into());
+    let text = crate::table::render(&report);
+    assert!(text.contains("fedcba98 DIFFER") && text.contains("01234567 ="), "{text}");
+}

@@ -1,0 +1,96 @@
+//! What came of one run: numbers, or the reason why there are none.
+//!
+//! A run that crashes, hangs, prints garbage or runs without the layer has told us something, and the sweep goes on.
+//! But it has told us *nothing about the numbers*: it neither confirms nor refutes, and it never counts as a caught
+//! drop. Otherwise a layer that crashes whenever it is asked to withhold a barrier would earn a perfect mutation
+//! score.
+
+use std::time::Duration;
+
+use zinc_report::Counts;
+
+use crate::plan::RunSpec;
+
+/// What a run gave.
+pub type Outcome = Result<Measured, Failure>;
+
+/// A run and what came of it.
+#[derive(Debug, Clone)]
+pub struct Observation {
+    /// The run.
+    pub spec: RunSpec,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Wall time of the whole process.
+    pub wall: Duration,
+}
+
+/// The numbers of a run that came to its end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// Digest over every bit of every logit vector.
+    pub digest: String,
+    /// Perplexity; not finite where the logits were not.
+    pub perplexity: f64,
+    /// Its standard error; not finite where the perplexity is not.
+    pub perplexity_stderr: f64,
+    /// Tokens decoded.
+    pub tokens: u64,
+    /// Tokens decoded a second.
+    pub tok_s: f64,
+    /// CPU time to record and submit one token, microseconds.
+    pub cpu_us_per_token: f64,
+    /// Device time of one token, microseconds, where it was measured.
+    pub gpu_us_per_token: Option<f64>,
+    /// Dispatches that the engine says it recorded for one token.
+    pub dispatches_per_token: u64,
+    /// Submissions that the engine says it made for one token.
+    pub submits_per_token: u64,
+    /// What the layer counted; `None` without the layer.
+    pub counts: Option<Counts>,
+}
+
+/// Why a run gave no numbers.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The process could not be started.
+    #[error("the engine could not be started: {0}")]
+    Start(String),
+    /// It ended with an exit status other than 0.
+    #[error("the engine ended with exit status {status}{}", said(.stderr))]
+    Exit {
+        /// The exit status.
+        status: i32,
+        /// The end of what it wrote to stderr.
+        stderr: String,
+    },
+    /// A signal ended it.
+    #[error("the engine was ended by signal {signal}{}", said(.stderr))]
+    Signal {
+        /// The signal with its name, such as `SIGSEGV (11)`.
+        signal: String,
+        /// The end of what it wrote to stderr.
+        stderr: String,
+    },
+    /// It was still running after the time allowed, and was killed.
+    #[error("the engine was still running after {:.1} s and was killed; --timeout allows more", .0.as_secs_f64())]
+    Timeout(Duration),
+    /// It ended well and printed something that is not its result.
+    #[error("the engine's output is not a result of `engine perplexity --json`: {0}")]
+    Garbage(String),
+    /// There is no layer report: the layer was not in the process.
+    #[error(
+        "the layer was not loaded: it left no report; `zinc-barrier doctor` says why the loader would not load it"
+    )]
+    LayerNotLoaded,
+    /// There is a report, but not of what was asked for.
+    #[error("the layer was not loaded as asked: {0}; `zinc-barrier doctor` says what the loader finds")]
+    LayerDiffers(String),
+    /// A barrier was to be withheld and none was.
+    #[error("no barrier {0} was emitted that could be withheld")]
+    NothingDropped(u64),
+}
+
+fn said(stderr: &str) -> String {
+    if stderr.is_empty() { String::new() } else { format!(": {stderr}") }
+}

@@ -1,0 +1,108 @@
+//! Where the report goes.
+//!
+//! The folder is tried out before the first run, since a sweep of an hour must not end with "permission denied". Each
+//! file is written beside its place and renamed into it, so that whoever reads sees the old report or the new one and
+//! never a half.
+
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::SweepError;
+use crate::markdown;
+use crate::report::Report;
+
+/// A folder that was found fit to take the report.
+#[derive(Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// Makes the folder where it does not exist, and tries to write a file in it.
+    ///
+    /// # Errors
+    ///
+    /// [`SweepError::Output`] naming the folder, when it cannot be made or written.
+    pub fn prepare(path: &Path) -> Result<Folder, SweepError> {
+        let unfit = |source| SweepError::Output { path: path.into(), source };
+        std::fs::create_dir_all(path).map_err(unfit)?;
+        let mut trial = tempfile::NamedTempFile::new_in(path).map_err(unfit)?;
+        trial.write_all(b"trial").map_err(unfit)?;
+        for name in ["report.json", "report.md"] {
+            if path.join(name).is_dir() {
+                return Err(SweepError::Output {
+                    path: path.join(name),
+                    source: std::io::Error::from(std::io::ErrorKind::IsADirectory),
+                });
+            }
+        }
+        Ok(Folder(path.into()))
+    }
+
+    /// Writes `report.json` and `report.md`.
+    ///
+    /// # Errors
+    ///
+    /// [`SweepError::Output`] naming the file; what was there before is then still there.
+    pub fn write(&self, report: &Report) -> Result<(), SweepError> {
+        self.replace("report.json", &report.to_json())?;
+        self.replace("report.md", &markdown::render(report))
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    fn replace(&self, name: &str, text: &str) -> Result<(), SweepError> {
+        let path = self.0.join(name);
+        let failed = |source| SweepError::Output { path: path.clone(), source };
+        let mut file = tempfile::Builder::new()
+            .prefix(".report-")
+            .permissions(std::fs::Permissions::from_mode(0o666))
+            .tempfile_in(&self.0)
+            .map_err(failed)?;
+        file.write_all(text.as_bytes()).map_err(failed)?;
+        file.as_file().sync_all().map_err(failed)?;
+        file.persist(&path).map_err(|e| failed(e.error))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_made_with_its_parents_and_left_empty() {
+        let top = tempfile::tempdir().unwrap();
+        let path = top.path().join("a/b");
+        Folder::prepare(&path).unwrap();
+        assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_named() {
+        let top = tempfile::tempdir().unwrap();
+        let file = top.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for path in [file.clone(), file.join("below")] {
+            let error = Folder::prepare(&path).unwrap_err();
+            assert_eq!(error.exit_code(), 1);
+            assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+        }
+        std::fs::create_dir_all(top.path().join("out/report.json")).unwrap();
+        let error = Folder::prepare(&top.path().join("out")).unwrap_err();
+        assert!(error.to_string().contains("report.json"), "{error}");
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_nothing_is_left_beside_it() {
+        let top = tempfile::tempdir().unwrap();
+        let folder = Folder::prepare(top.path()).unwrap();
+        for text in ["first, long", "second"] {
+            folder.replace("report.json", text).unwrap();
+            assert_eq!(std::fs::read_to_string(top.path().join("report.json")).unwrap(), text);
+        }
+        assert_eq!(std::fs::read_dir(top.path()).unwrap().count(), 1);
+    }
+}

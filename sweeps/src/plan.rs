@@ -1,0 +1,252 @@
+//! Which runs a sweep makes, and why each of them is needed.
+//!
+//! An arm that gives the right numbers proves little by itself. A CPU device executes in order and forgives every
+//! missing barrier; a GPU forgives most of them most of the time. So for each policy that claims to be correct there
+//! are four kinds of runs beside the timed one:
+//!
+//! - **shuffled**: the operations in permuted orders wherever the emitted barriers leave the order free. Were a
+//!   needed barrier missing, some of these orders would give other numbers. Reversal moves every free pair; a seed
+//!   moves half of the adjacent ones, so there are several.
+//! - **without the layer**: that the layer under `stock` changes nothing.
+//! - **control**: `none`, reversed. It *must* give other numbers; if it doesn't, the shuffled runs prove nothing.
+//! - **drops**: the policy with one barrier withheld. The share that is noticed says how sharp the gates are: a
+//!   control shows that they notice the absence of everything, drops that they notice the absence of one.
+//!
+//! `stock` itself is reversed once too: if that gives other numbers, the application lacks a barrier and no policy is
+//! to blame.
+//!
+//! Drops are tried only on policies that emit what they must and no more. Under `stock` and `every` a neighbour covers
+//! for the dropped barrier, and a drop that is not noticed says nothing about a gate.
+
+use std::fmt;
+
+use zinc_hazard::Policy;
+
+/// How many seeded permutations a correct policy is run under, beside the reversal.
+pub const SEEDED_SHUFFLES: u64 = 3;
+
+/// `ZINC_BARRIER_SHUFFLE`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Shuffle {
+    /// The application's own order.
+    Off,
+    /// Every pair that the emitted barriers leave free, in reverse.
+    Reverse,
+    /// A permutation drawn with this seed.
+    Seed(u64),
+}
+
+impl fmt::Display for Shuffle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.pad("off"),
+            Self::Reverse => f.pad("reverse"),
+            Self::Seed(seed) => f.pad(&seed.to_string()),
+        }
+    }
+}
+
+/// Why a run is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// The engine alone, no layer in its process.
+    WithoutLayer,
+    /// An arm as users would run it: timed, the application's own order. `stock` here is the reference.
+    Timed,
+    /// A correct policy under a permuted order.
+    Shuffled,
+    /// Wrong on purpose: must be noticed.
+    Control,
+    /// One barrier withheld on purpose: should be noticed.
+    Drop,
+}
+
+/// One run of the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RunSpec {
+    /// Why it is made.
+    pub role: Role,
+    /// The layer's policy; `None` leaves the layer out.
+    pub policy: Option<Policy>,
+    /// The layer's order of operations.
+    pub shuffle: Shuffle,
+    /// The emitted barrier to withhold, counted from 0 in each submission sequence.
+    pub mutate: Option<u64>,
+    /// Which repetition of a timed arm this is, from 0.
+    pub round: u32,
+}
+
+impl RunSpec {
+    /// The engine alone.
+    pub const WITHOUT_LAYER: RunSpec =
+        RunSpec { role: Role::WithoutLayer, policy: None, shuffle: Shuffle::Off, mutate: None, round: 0 };
+
+    fn new(role: Role, policy: Policy, shuffle: Shuffle) -> RunSpec {
+        RunSpec { role, policy: Some(policy), shuffle, mutate: None, round: 0 }
+    }
+
+    /// A run of the policy with barrier `k` withheld.
+    pub fn dropping(policy: Policy, k: u64, shuffle: Shuffle) -> RunSpec {
+        RunSpec { mutate: Some(k), ..RunSpec::new(Role::Drop, policy, shuffle) }
+    }
+
+    /// Whether this is a run of the reference: `stock`, timed.
+    pub fn is_reference(&self) -> bool {
+        self.role == Role::Timed && self.policy == Some(Policy::Stock)
+    }
+
+    /// Whether both are repetitions of the same arm.
+    pub fn same_arm(&self, other: &RunSpec) -> bool {
+        RunSpec { round: 0, ..*self } == RunSpec { round: 0, ..*other }
+    }
+}
+
+impl fmt::Display for RunSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.policy {
+            None => f.write_str("without the layer")?,
+            Some(policy) => write!(f, "{policy}")?,
+        }
+        if self.shuffle != Shuffle::Off {
+            write!(f, ", shuffle {}", self.shuffle)?;
+        }
+        if let Some(k) = self.mutate {
+            write!(f, ", without barrier {k}")?;
+        }
+        if self.role == Role::Control {
+            f.write_str(" (control)")?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether single drops say something about the gates under this policy.
+pub fn takes_drops(policy: Policy) -> bool {
+    match policy {
+        Policy::AliasOnly => true,
+        Policy::Stock | Policy::Every | Policy::None => false,
+    }
+}
+
+/// The runs that are known before the first one is made, in order: the engine alone (which also warms caches), the
+/// timed arms round by round, the shuffled ones, the control.
+///
+/// `policies` are the arms beside `stock`.
+pub fn fixed_runs(policies: &[Policy], reps: u32, seed: u64) -> Vec<RunSpec> {
+    let mut runs = vec![RunSpec::WITHOUT_LAYER];
+    let timed: Vec<Policy> = std::iter::once(Policy::Stock).chain(policies.iter().copied()).collect();
+    for round in 0..reps {
+        // Every other round runs backwards, so that no arm always follows the same neighbour.
+        let mut order = timed.clone();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        runs.extend(
+            order.into_iter().map(|p| RunSpec { round, ..RunSpec::new(Role::Timed, p, Shuffle::Off) }),
+        );
+    }
+    runs.push(RunSpec::new(Role::Shuffled, Policy::Stock, Shuffle::Reverse));
+    for policy in policies.iter().copied().filter(|p| p.is_correct()) {
+        runs.push(RunSpec::new(Role::Shuffled, policy, Shuffle::Reverse));
+        runs.extend(seeds(seed).map(|s| RunSpec::new(Role::Shuffled, policy, Shuffle::Seed(s))));
+    }
+    runs.push(RunSpec::new(Role::Control, Policy::None, Shuffle::Reverse));
+    runs
+}
+
+/// The seeds of the shuffled arms.
+pub fn seeds(seed: u64) -> impl Iterator<Item = u64> {
+    (0..SEEDED_SHUFFLES).map(move |i| seed.wrapping_add(i))
+}
+
+/// The orders under which a drop is tried, one after the other until it is noticed.
+pub fn drop_orders(seed: u64) -> [Shuffle; 2] {
+    [Shuffle::Reverse, Shuffle::Seed(seed)]
+}
+
+/// A sample of `count` different barriers out of `emitted`, in ascending order: `emitted` is cut into `count` equal
+/// stretches and one barrier is drawn from each, so that no part of the token is left out and no period of the layers
+/// (every seventh barrier, say) is hit in step. The same seed draws the same sample. All of them, if `count` is not
+/// less than `emitted`.
+pub fn sample(emitted: u64, count: u32, seed: u64) -> Vec<u64> {
+    let count = u64::from(count).min(emitted);
+    let edge = |i: u64| (u128::from(i) * u128::from(emitted) / u128::from(count)) as u64;
+    let mut rng = fastrand::Rng::with_seed(seed);
+    (0..count).map(|i| rng.u64(edge(i)..edge(i + 1))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_main_job_makes_the_runs_that_the_module_promises() {
+        let runs = fixed_runs(&[Policy::AliasOnly], 3, 1);
+        let text: Vec<String> = runs.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            text,
+            [
+                "without the layer",
+                "stock",
+                "alias-only",
+                "alias-only",
+                "stock",
+                "stock",
+                "alias-only",
+                "stock, shuffle reverse",
+                "alias-only, shuffle reverse",
+                "alias-only, shuffle 1",
+                "alias-only, shuffle 2",
+                "alias-only, shuffle 3",
+                "none, shuffle reverse (control)",
+            ]
+        );
+        assert_eq!(runs.iter().filter(|r| r.is_reference()).map(|r| r.round).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn an_incorrect_policy_is_timed_but_never_shuffled_to_prove_it_right() {
+        let runs = fixed_runs(&[Policy::None], 1, 1);
+        assert!(runs.iter().any(|r| r.role == Role::Timed && r.policy == Some(Policy::None)));
+        assert!(!runs.iter().any(|r| r.role == Role::Shuffled && r.policy == Some(Policy::None)));
+    }
+
+    #[test]
+    fn whatever_was_asked_for_the_control_runs() {
+        for policies in [&[][..], &[Policy::None], &Policy::ALL[1..]] {
+            assert_eq!(fixed_runs(policies, 1, 9).iter().filter(|r| r.role == Role::Control).count(), 1);
+        }
+    }
+
+    #[test]
+    fn repetitions_are_of_the_same_arm_and_permutations_are_not() {
+        let runs = fixed_runs(&[Policy::AliasOnly], 2, 1);
+        let reference: Vec<_> = runs.iter().filter(|r| r.is_reference()).collect();
+        assert!(reference[0].same_arm(reference[1]));
+        let shuffled: Vec<_> = runs.iter().filter(|r| r.role == Role::Shuffled).collect();
+        assert!(!shuffled[1].same_arm(shuffled[2]));
+    }
+
+    proptest! {
+        #[test]
+        fn a_sample_is_spread_evenly_repeatable_and_in_range(
+            emitted in 0u64..5000, count in 0u32..200, seed: u64
+        ) {
+            let drawn = sample(emitted, count, seed);
+            prop_assert_eq!(drawn.len() as u64, u64::from(count).min(emitted));
+            prop_assert!(drawn.iter().all(|k| *k < emitted));
+            prop_assert!(drawn.windows(2).all(|w| w[0] < w[1]), "ascending, each once: {:?}", drawn);
+            prop_assert_eq!(&drawn, &sample(emitted, count, seed));
+            if let Some(stretch) = emitted.checked_div(u64::from(count)) {
+                prop_assert!(drawn.windows(2).all(|w| w[1] - w[0] <= 2 * (stretch + 1)));
+            }
+        }
+    }
+
+    #[test]
+    fn seeds_that_overflow_wrap() {
+        assert_eq!(seeds(u64::MAX).collect::<Vec<_>>(), [u64::MAX, 0, 1]);
+        assert_eq!(sample(u64::MAX, 3, 7).len(), 3);
+    }
+}

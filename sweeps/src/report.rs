@@ -1,0 +1,326 @@
+//! `report.json`: what the sweep did and what it concludes, for programs.
+//!
+//! The types here are the document. Its JSON Schema, `report.schema.json` beside this crate's manifest, is derived
+//! from them and a test keeps the two equal. `report.md` and the table in the terminal are made from the same value,
+//! so that no two of them can disagree.
+//!
+//! The rule for versions is the layer report's: a field that readers may ignore keeps the number, anything else
+//! raises [`SCHEMA_VERSION`], and a reader accepts its own number only. What was not measured is `null`, never zero.
+//! No user names and no paths stand in the document: it is meant to be passed on.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::gates::{Mutation, Status, Verdict};
+use crate::stats::Spread;
+
+/// The version of the document.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The whole document.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(title = "Report of a sweep")]
+pub struct Report {
+    /// [`SCHEMA_VERSION`].
+    pub schema: u32,
+    /// Version of the sweep that wrote it.
+    pub sweep_version: String,
+    /// Whether all planned runs were made; a report is written after each, so that a crash loses one run at most.
+    pub complete: bool,
+    /// The machine.
+    pub host: Host,
+    /// The source that the programs were built from; null outside a git checkout of it.
+    pub git: Option<Git>,
+    /// BLAKE3 of the programs and models that were run, hexadecimal, by role: `engine`, `layer`, and a model's name.
+    pub blake3: BTreeMap<String, String>,
+    /// What was asked for.
+    pub settings: Settings,
+    /// Every arm, in the order of their first runs.
+    pub arms: Vec<Arm>,
+    /// Every gate for every policy, with the drops behind its mutation score.
+    pub gates: Vec<GateReport>,
+    /// What a reader must know before believing the numbers, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// The machine that ran the sweep.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Host {
+    /// The processor's name for itself.
+    pub cpu: String,
+    /// Logical processors that the sweep could use.
+    pub cores: u32,
+    /// Operating system and its kernel's version.
+    pub os: String,
+}
+
+/// A state of the source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Git {
+    /// The commit.
+    pub commit: String,
+    /// Whether tracked files differed from it when the sweep ran.
+    pub dirty: bool,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Settings {
+    /// The policies measured beside `stock`.
+    pub policies: Vec<String>,
+    /// Timed runs of each arm.
+    pub reps: u32,
+    /// Tokens of each run that were asked for.
+    pub tokens: u64,
+    /// Tokens in a chunk.
+    pub ctx: u64,
+    /// Single drops asked for.
+    pub drops: u32,
+    /// Seed of shuffles and drops.
+    pub seed: u64,
+}
+
+/// Why an arm is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ArmRole {
+    /// `stock`: what all others are compared with.
+    Reference,
+    /// A policy as users would run it: timed.
+    Policy,
+    /// The engine without the layer in its process.
+    WithoutLayer,
+    /// A correct policy under a permuted order.
+    Shuffled,
+    /// Wrong on purpose: the gates must notice.
+    Control,
+}
+
+/// One way to run the engine, and what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Arm {
+    /// The driver's short name.
+    pub driver: String,
+    /// The device.
+    pub device: DeviceReport,
+    /// Whether the device executes; on one that only records, numbers and rates mean nothing.
+    pub executes: bool,
+    /// `embedded`, or the model's file name.
+    pub model: String,
+    /// The layer's policy; null without the layer.
+    pub policy: Option<String>,
+    /// `off`, `reverse`, or a seed.
+    pub shuffle: String,
+    /// Further variables that were set for this arm.
+    pub knobs: BTreeMap<String, String>,
+    /// Why the arm is there.
+    pub role: ArmRole,
+    /// Runs that gave numbers.
+    pub runs: u32,
+    /// Dispatches executed for one token, as the layer counted them.
+    pub dispatches_per_token: Option<f64>,
+    /// Pipeline barriers that the engine asked for.
+    pub barriers_asked_per_token: Option<f64>,
+    /// Pipeline barriers that the layer handed to the driver.
+    pub barriers_emitted_per_token: Option<f64>,
+    /// Flushes in the driver's own command stream; null where nobody counted them.
+    pub driver_flushes_per_token: Option<f64>,
+    /// Tokens a second.
+    pub tok_s: Option<Rate>,
+    /// The same as a ratio to the reference, formed within each round.
+    pub vs_stock: Option<Ratio>,
+    /// CPU time to record and submit one token, microseconds, median.
+    pub cpu_us_per_token: Option<f64>,
+    /// Device time of one token, microseconds, median; null where it was not measured.
+    pub gpu_us_per_token: Option<f64>,
+    /// Perplexity of the text; null where it was not a finite number or there was no run.
+    pub perplexity: Option<Perplexity>,
+    /// Digest of every bit of every logit vector; of the first run that differs, if the runs differ.
+    pub logits_digest: Option<String>,
+    /// Gate to what it said of this arm.
+    pub gates: BTreeMap<String, ArmGate>,
+    /// What the arm may be called.
+    pub verdict: Verdict,
+    /// Why, where the verdict alone does not say.
+    pub reason: Option<String>,
+}
+
+/// A device in its own words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceReport {
+    /// `deviceName`.
+    pub name: String,
+    /// The driver's name and build.
+    pub driver: String,
+    /// The driver's version.
+    pub driver_version: String,
+    /// The device's Vulkan version.
+    pub api_version: String,
+    /// `cpu`, `integrated-gpu`, `discrete-gpu`, `virtual-gpu` or `other`.
+    pub kind: String,
+}
+
+/// A rate with its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Rate {
+    /// The median.
+    pub median: f64,
+    /// Lower end of the interval.
+    pub lo: f64,
+    /// Upper end of the interval.
+    pub hi: f64,
+    /// Number of runs.
+    pub n: u32,
+    /// Probability that the interval holds the true median, whatever the distribution.
+    pub coverage: f64,
+}
+
+impl From<Spread> for Rate {
+    fn from(s: Spread) -> Rate {
+        Rate { median: s.median, lo: s.lo, hi: s.hi, n: s.n as u32, coverage: s.coverage }
+    }
+}
+
+/// A ratio with its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ratio {
+    /// The median of the rounds' ratios.
+    pub ratio: f64,
+    /// Lower end of the interval.
+    pub lo: f64,
+    /// Upper end of the interval.
+    pub hi: f64,
+}
+
+impl From<Spread> for Ratio {
+    fn from(s: Spread) -> Ratio {
+        Ratio { ratio: s.median, lo: s.lo, hi: s.hi }
+    }
+}
+
+/// A perplexity with its error.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Perplexity {
+    /// The estimate.
+    pub value: f64,
+    /// Its standard error, which is of the text and not of the run: two runs on one text differ by far less.
+    pub stderr: Option<f64>,
+}
+
+/// What a gate said of an arm.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ArmGate {
+    /// The answer. For the control `fail` is as it must be.
+    pub status: Status,
+    /// The policy's mutation score by this gate; null where no drops were tried.
+    pub mutation: Option<Score>,
+}
+
+/// A mutation score.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Score {
+    /// Drops that the gate noticed.
+    pub caught: u64,
+    /// Drops that were tried.
+    pub tried: u64,
+}
+
+impl From<&Mutation> for Score {
+    fn from(m: &Mutation) -> Score {
+        Score { caught: m.caught, tried: m.tried }
+    }
+}
+
+/// A gate's answer for one policy on one device with one model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GateReport {
+    /// The gate.
+    pub gate: String,
+    /// The driver's short name.
+    pub driver: String,
+    /// The device's name.
+    pub device: String,
+    /// The model.
+    pub model: String,
+    /// The policy.
+    pub policy: String,
+    /// The answer.
+    pub status: Status,
+    /// Whether the gate noticed the control; null where there was none.
+    pub control_caught: Option<bool>,
+    /// The single dropped barriers; null where none were tried.
+    pub mutation: Option<Mutation>,
+    /// Why the answer is not `pass`.
+    pub reason: Option<String>,
+}
+
+impl Report {
+    /// The exit status that the report stands for: 0 when everything is as it must be, 1 when a gate failed or was
+    /// blind or an arm failed or stayed unproven.
+    pub fn exit_code(&self) -> u8 {
+        let arm_is_fine = |arm: &Arm| match arm.verdict {
+            Verdict::Reference
+            | Verdict::Verified
+            | Verdict::IncorrectByDesign
+            | Verdict::CountedOnly
+            | Verdict::NoEffect => true,
+            Verdict::Refuted => arm.role == ArmRole::Control,
+            Verdict::Unproven | Verdict::Failed => false,
+        };
+        let gate_is_fine = |gate: &GateReport| !matches!(gate.status, Status::Fail | Status::Blind);
+        u8::from(!(self.complete && self.arms.iter().all(arm_is_fine) && self.gates.iter().all(gate_is_fine)))
+    }
+
+    /// The document as JSON, with a line feed at its end.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+}
+
+/// The JSON Schema of the document.
+pub fn schema_json() -> String {
+    let mut text = serde_json::to_string_pretty(&schemars::schema_for!(Report)).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_types() {
+        let committed = include_str!("../report.schema.json");
+        assert!(
+            committed == schema_json(),
+            "report.schema.json is out of date; `cargo run -p zinc-sweeps --bin sweep -- --print-schema \
+             >sweeps/report.schema.json` renews it. Raise SCHEMA_VERSION if old readers would be misled."
+        );
+    }
+
+    #[test]
+    fn words_in_the_document_are_those_of_the_interface() {
+        let word = |v: Verdict| serde_json::to_value(v).unwrap().as_str().unwrap().to_string();
+        assert_eq!(
+            [
+                Verdict::Reference,
+                Verdict::Verified,
+                Verdict::Refuted,
+                Verdict::IncorrectByDesign,
+                Verdict::CountedOnly,
+                Verdict::NoEffect
+            ]
+            .map(word),
+            ["reference", "verified", "refuted", "incorrect-by-design", "counted-only", "no-effect"]
+        );
+        let word = |s: Status| serde_json::to_value(s).unwrap().as_str().unwrap().to_string();
+        assert_eq!(
+            [Status::Pass, Status::Fail, Status::Blind, Status::NotRun].map(word),
+            ["pass", "fail", "blind", "not-run"]
+        );
+    }
+}

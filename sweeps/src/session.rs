@@ -1,0 +1,295 @@
+//! A whole sweep: what is missing is found first, then every run is made, and after each one the report is written.
+//!
+//! The order of checks is the order of cost. A missing file costs nothing to find, devices cost one start of the
+//! engine, and the folder for the report is made only when there is something to run, so that a sweep that cannot
+//! start leaves nothing behind.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use zinc_engine::results::Info;
+use zinc_hazard::Policy;
+
+use crate::assemble::Target;
+use crate::child::{Engine, Job};
+use crate::cli::Cli;
+use crate::drivers::choose;
+use crate::error::SweepError;
+use crate::gates::{Gate, Status};
+use crate::host;
+use crate::outcome::Observation;
+use crate::output::Folder;
+use crate::plan::{RunSpec, drop_orders, fixed_runs, sample, takes_drops};
+use crate::progress::Progress;
+use crate::report::{Git, Host, Report, SCHEMA_VERSION, Settings};
+
+/// The time allowed for a run before anything is known of how long one takes.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Makes the sweep that `cli` asks for; returns the report, which is also in the folder that `cli` names. Setting
+/// `stop` ends it after killing the run in progress.
+///
+/// # Errors
+///
+/// [`SweepError`]; never for what goes wrong within an arm.
+pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
+    let program = beside(cli.engine.as_deref(), "engine", "the engine", "--engine")?;
+    let layer = beside(cli.layer.as_deref(), "libzinc_barrier.so", "the layer's library", "--layer")?;
+    for model in &cli.models {
+        if !model.is_file() {
+            return Err(SweepError::Missing(format!("there is no model file '{}'", model.display())));
+        }
+    }
+    let engine = Engine::new(&program, &layer, stop)?;
+    let mut blake3: BTreeMap<String, String> = [("engine", &program), ("layer", &layer)]
+        .into_iter()
+        .filter_map(|(role, path)| Some((role.to_string(), host::blake3_of(path)?)))
+        .collect();
+    let models: Vec<Option<&Path>> = if cli.models.is_empty() {
+        vec![None]
+    } else {
+        cli.models.iter().map(|m| Some(m.as_path())).collect()
+    };
+    let mut targets = Vec::new();
+    for model in models {
+        let info = engine.info(model)?;
+        let name = model_name(model, &info)?;
+        if let Some(known) = &info.model {
+            blake3.insert(name.clone(), known.model.blake3.clone());
+        }
+        for chosen in choose(&info, &cli.drivers, cli.require)? {
+            let job = Job {
+                device: chosen.selector.clone(),
+                device_name: chosen.device.name.clone(),
+                model: model.map(Into::into),
+                tokens: cli.tokens,
+                ctx: cli.ctx,
+            };
+            let target = Target {
+                chosen,
+                model: name.clone(),
+                executes: true,
+                policies: cli.arms(),
+                observations: Vec::new(),
+                complete: false,
+            };
+            targets.push((target, job));
+        }
+    }
+    let mut sweep = Sweep {
+        cli,
+        engine,
+        folder: Folder::prepare(&cli.out)?,
+        host: host::host(),
+        git: host::git(),
+        blake3,
+        progress: Progress::new(0),
+        timeout: cli.timeout.unwrap_or(FIRST_TIMEOUT),
+        timeout_is_fixed: cli.timeout.is_some(),
+    };
+    let result = sweep.make_all(&mut targets);
+    sweep.progress.close();
+    result
+}
+
+struct Sweep<'a> {
+    cli: &'a Cli,
+    engine: Engine<'a>,
+    folder: Folder,
+    host: Host,
+    git: Option<Git>,
+    blake3: BTreeMap<String, String>,
+    progress: Progress,
+    timeout: Duration,
+    timeout_is_fixed: bool,
+}
+
+impl Sweep<'_> {
+    fn make_all(&mut self, targets: &mut [(Target, Job)]) -> Result<Report, SweepError> {
+        let policies = self.cli.arms();
+        let fixed = fixed_runs(&policies, self.cli.reps, self.cli.seed);
+        let drops = policies.iter().filter(|p| takes_drops(**p)).count() as u64 * u64::from(self.cli.drops);
+        self.progress.expect((targets.len() as u64 * (fixed.len() as u64 + drops)) as i64);
+        for i in 0..targets.len() {
+            for spec in &fixed {
+                self.make(targets, i, spec)?;
+            }
+            for policy in policies.iter().filter(|p| takes_drops(**p)) {
+                self.make_drops(targets, i, *policy)?;
+            }
+            targets[i].0.complete = true;
+        }
+        let report = self.report(targets);
+        self.folder.write(&report)?;
+        Ok(report)
+    }
+
+    /// Single drops, each tried under one order after the other until the strictest gate notices. A policy that has
+    /// already been refuted, or whose runs fail, gets none: the question is then settled.
+    fn make_drops(
+        &mut self,
+        targets: &mut [(Target, Job)],
+        i: usize,
+        policy: Policy,
+    ) -> Result<(), SweepError> {
+        let wanted = i64::from(self.cli.drops);
+        let target = &targets[i].0;
+        let ks = match (sound(target, policy), emitted_per_submission(target, policy)) {
+            (true, Some(emitted)) => sample(emitted, self.cli.drops, self.cli.seed),
+            _ => Vec::new(),
+        };
+        self.progress.expect(ks.len() as i64 - wanted);
+        for k in ks {
+            for (n, order) in drop_orders(self.cli.seed).into_iter().enumerate() {
+                if n > 0 {
+                    self.progress.expect(1);
+                }
+                self.make(targets, i, &RunSpec::dropping(policy, k, order))?;
+                if targets[i].0.observations.last().is_none_or(|o| differs(&targets[i].0, o)) {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes one run, keeps what came of it, and writes the report.
+    fn make(&mut self, targets: &mut [(Target, Job)], i: usize, spec: &RunSpec) -> Result<(), SweepError> {
+        let (target, job) = &mut targets[i];
+        let what = format!("{}: {spec}", target.chosen.driver);
+        self.progress.start(&what);
+        let observation = self.engine.run(spec, job, self.timeout)?;
+        if !self.timeout_is_fixed && observation.outcome.is_ok() {
+            // Long enough for the slowest permutation on a machine that became busy, and still bounded.
+            self.timeout =
+                FIRST_TIMEOUT.min(observation.wall * 20 + Duration::from_secs(30)).max(self.timeout / 10);
+            self.timeout_is_fixed = true;
+        }
+        let wall = observation.wall;
+        target.observations.push(observation);
+        let last = &target.observations[target.observations.len() - 1];
+        self.progress.finish(&what, &result_words(target, last), wall);
+        let broken = needed(last);
+        let report = self.report(targets);
+        self.folder.write(&report)?;
+        broken.map_or(Ok(()), |why| Err(SweepError::Reference(why)))
+    }
+
+    fn report(&self, targets: &[(Target, Job)]) -> Report {
+        let started = || targets.iter().map(|(t, _)| t).filter(|t| !t.observations.is_empty());
+        let mut notes: Vec<String> = Vec::new();
+        for note in started().flat_map(Target::notes) {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        Report {
+            schema: SCHEMA_VERSION,
+            sweep_version: env!("CARGO_PKG_VERSION").into(),
+            complete: targets.iter().all(|(t, _)| t.complete),
+            host: self.host.clone(),
+            git: self.git.clone(),
+            blake3: self.blake3.clone(),
+            settings: Settings {
+                policies: self.cli.arms().iter().map(ToString::to_string).collect(),
+                reps: self.cli.reps,
+                tokens: self.cli.tokens,
+                ctx: self.cli.ctx,
+                drops: self.cli.drops,
+                seed: self.cli.seed,
+            },
+            arms: started().flat_map(Target::arms).collect(),
+            gates: started().flat_map(Target::gates).collect(),
+            notes,
+        }
+    }
+}
+
+/// The path that was given, or the file of that name beside this program.
+fn beside(given: Option<&Path>, name: &str, what: &str, option: &str) -> Result<PathBuf, SweepError> {
+    let path = match given {
+        Some(path) => path.to_path_buf(),
+        None => std::env::current_exe()
+            .ok()
+            .and_then(|exe| Some(exe.parent()?.join(name)))
+            .unwrap_or_else(|| PathBuf::from(name)),
+    };
+    if !path.is_file() {
+        return Err(SweepError::Missing(format!(
+            "{what} is not at '{}'; build it with `cargo build --release -p zinc-barrier -p zinc-engine`, or say \
+             where it is with {option}",
+            path.display()
+        )));
+    }
+    // The loader and the child resolve relative paths from elsewhere.
+    std::path::absolute(&path)
+        .map_err(|source| SweepError::System { what: format!("cannot find {what}"), source })
+}
+
+fn model_name(model: Option<&Path>, info: &Info) -> Result<String, SweepError> {
+    match (model, &info.model) {
+        (Some(path), _) => {
+            Ok(path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned()))
+        }
+        (None, Some(_)) => Ok("embedded".into()),
+        (None, None) => {
+            Err(SweepError::Missing("the engine has no embedded model; name a GGUF with --model".into()))
+        }
+    }
+}
+
+/// Why the sweep cannot go on after this run: the runs that everything is compared with must give numbers.
+fn needed(o: &Observation) -> Option<String> {
+    let what = match (o.spec.policy, o.spec.is_reference()) {
+        (None, _) => "the engine alone, without the layer, gave no result",
+        (_, true) => "the reference gave no result",
+        _ => return None,
+    };
+    match &o.outcome {
+        Err(failure) => Some(format!("{what}, so there is nothing to compare with: {failure}")),
+        Ok(m) if !m.perplexity.is_finite() => {
+            Some(format!("{what} that others can be compared with: its perplexity is not a finite number"))
+        }
+        Ok(_) => None,
+    }
+}
+
+fn differs(target: &Target, o: &Observation) -> bool {
+    match (target.evidence().reference(), &o.outcome) {
+        (Some(reference), Ok(m)) => Gate::Bits.difference(reference, m).is_some(),
+        _ => false,
+    }
+}
+
+/// Whether all runs of the policy so far gave the reference's numbers.
+fn sound(target: &Target, policy: Policy) -> bool {
+    let failed = target
+        .observations
+        .iter()
+        .any(|o| o.spec.policy == Some(policy) && o.spec.mutate.is_none() && o.outcome.is_err());
+    !failed && Gate::ALL.iter().all(|g| target.evidence().judge_gate(*g, policy).status != Status::Fail)
+}
+
+/// Barriers that the policy's timed arm emits for one submission: the layer counts the barrier to withhold anew after
+/// each of them.
+fn emitted_per_submission(target: &Target, policy: Policy) -> Option<u64> {
+    let of_policy = |o: &&Observation| o.spec.policy == Some(policy) && o.spec.mutate.is_none();
+    let m = target.observations.iter().filter(of_policy).find_map(|o| o.outcome.as_ref().ok())?;
+    m.counts.as_ref()?.barriers_emitted.checked_div(m.tokens.saturating_mul(m.submits_per_token))
+}
+
+/// What the last run gave, in a few words.
+fn result_words(target: &Target, o: &Observation) -> String {
+    match (&o.outcome, target.evidence().reference()) {
+        (Err(failure), _) => failure.to_string(),
+        (Ok(m), Some(_)) if o.spec.is_reference() => format!("{:.1} tok/s", m.tok_s),
+        (Ok(_), None) => "done".into(),
+        (Ok(m), Some(reference)) => Gate::ALL
+            .into_iter()
+            .filter_map(|gate| gate.difference(reference, m))
+            .next()
+            .unwrap_or_else(|| "the same bits".into()),
+    }
+}

@@ -1,0 +1,213 @@
+//! The report as tables: in the terminal and, with other rulers, in `report.md`.
+//!
+//! The cells are made once for both. A number that was not measured is a dash, a rate that may not be compared (a
+//! shuffled or deliberately wrong run) is left out, and the verdict stands at the end of every line, where the eye
+//! stops.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+use crate::gates::{Status, Verdict};
+use crate::report::{Arm, ArmRole, GateReport, Report};
+
+/// Where a table is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Box-drawing characters.
+    Terminal,
+    /// Markdown.
+    Markdown,
+}
+
+/// The arms of one device and model, in groups that share both, in the order of the report.
+pub fn groups(report: &Report) -> Vec<(String, Vec<&Arm>)> {
+    let mut groups: Vec<(String, Vec<&Arm>)> = Vec::new();
+    for arm in &report.arms {
+        let title = format!("{} on {}, model {}", arm.driver, arm.device.name, arm.model);
+        match groups.iter_mut().find(|(t, _)| *t == title) {
+            Some((_, arms)) => arms.push(arm),
+            None => groups.push((title, vec![arm])),
+        }
+    }
+    groups
+}
+
+/// The whole report for the terminal.
+pub fn render(report: &Report) -> String {
+    let mut text = String::new();
+    for (title, arms) in groups(report) {
+        text.push_str(&format!("{title}\n{}\n", arm_table(&arms, Look::Terminal)));
+        for arm in arms {
+            if let Some(reason) = &arm.reason {
+                text.push_str(&format!("  {}: {reason}\n", arm_name(arm)));
+            }
+        }
+        text.push('\n');
+    }
+    if !report.gates.is_empty() {
+        text.push_str(&format!("Gates\n{}\n", gate_table(&report.gates, Look::Terminal)));
+        for gate in &report.gates {
+            if let Some(reason) = gate.reason.as_ref().filter(|_| gate.status != Status::Pass) {
+                text.push_str(&format!("  {} for {}: {reason}\n", gate.gate, gate.policy));
+            }
+        }
+    }
+    for note in &report.notes {
+        text.push_str(&format!("Note: {note}\n"));
+    }
+    text
+}
+
+/// The arms as a table.
+pub fn arm_table(arms: &[&Arm], look: Look) -> String {
+    let header =
+        ["arm", "disp/tok", "asked/tok", "emitted/tok", "tok/s", "vs stock", "perplexity", "bits", "verdict"];
+    let reference =
+        arms.iter().find(|a| a.role == ArmRole::Reference).and_then(|a| a.logits_digest.as_deref());
+    let rows = arms.iter().map(|arm| {
+        vec![
+            arm_name(arm),
+            arm.dispatches_per_token.map_or_else(dash, count),
+            arm.barriers_asked_per_token.map_or_else(dash, count),
+            arm.barriers_emitted_per_token.map_or_else(dash, count),
+            arm.tok_s.filter(|_| is_comparable(arm)).map_or_else(dash, |r| {
+                if r.n > 1 {
+                    format!("{:.1} ({:.1} to {:.1})", r.median, r.lo, r.hi)
+                } else {
+                    format!("{:.1}", r.median)
+                }
+            }),
+            arm.vs_stock
+                .filter(|_| arm.role == ArmRole::Policy)
+                .map_or_else(dash, |r| format!("{:.3} ({:.3} to {:.3})", r.ratio, r.lo, r.hi)),
+            arm.perplexity.map_or_else(dash, |p| format!("{:.4}", p.value)),
+            arm.logits_digest.as_deref().map_or_else(dash, |digest| {
+                let short: String = digest.chars().take(8).collect();
+                match reference {
+                    Some(r) if r == digest && arm.role != ArmRole::Reference => format!("{short} ="),
+                    Some(r) if r != digest => format!("{short} DIFFER"),
+                    _ => short,
+                }
+            }),
+            verdict(arm),
+        ]
+    });
+    table(look, &header, rows, 1..=5)
+}
+
+/// The gates as a table.
+pub fn gate_table(gates: &[GateReport], look: Look) -> String {
+    let several = gates.iter().any(|g| (&g.device, &g.model) != (&gates[0].device, &gates[0].model));
+    let mut header = vec!["gate", "policy", "status", "control", "single drops caught"];
+    if several {
+        header.extend(["device", "model"]);
+    }
+    let rows = gates.iter().map(|gate| {
+        let mut row = vec![
+            gate.gate.clone(),
+            gate.policy.clone(),
+            status(gate.status).into(),
+            match gate.control_caught {
+                Some(true) => "caught".into(),
+                Some(false) => "MISSED".into(),
+                None => dash(),
+            },
+            score(gate),
+        ];
+        if several {
+            row.extend([gate.device.clone(), gate.model.clone()]);
+        }
+        row
+    });
+    table(look, &header, rows, 0..=0)
+}
+
+fn table(
+    look: Look,
+    header: &[&str],
+    rows: impl Iterator<Item = Vec<String>>,
+    numbers: std::ops::RangeInclusive<usize>,
+) -> String {
+    let mut table = Table::new();
+    table.set_content_arrangement(ContentArrangement::Disabled).set_header(header);
+    match look {
+        Look::Terminal => table.load_preset(presets::UTF8_HORIZONTAL_ONLY),
+        Look::Markdown => table.load_preset(presets::ASCII_MARKDOWN),
+    };
+    for row in rows {
+        table.add_row(row);
+    }
+    for i in numbers.filter(|i| *i > 0) {
+        if let Some(column) = table.column_mut(i) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.trim_fmt()
+}
+
+/// What an arm is called in a line of text.
+pub fn arm_name(arm: &Arm) -> String {
+    let mut name = arm.policy.clone().unwrap_or_else(|| "without the layer".into());
+    if arm.shuffle != "off" {
+        name.push_str(&format!(", shuffle {}", arm.shuffle));
+    }
+    match arm.role {
+        ArmRole::Control => name.push_str(" (control)"),
+        ArmRole::Reference => name.push_str(" (reference)"),
+        ArmRole::Policy | ArmRole::WithoutLayer | ArmRole::Shuffled => {}
+    }
+    name
+}
+
+/// The mutation score of a gate, with the barriers that got away.
+pub fn score(gate: &GateReport) -> String {
+    let Some(m) = &gate.mutation else { return dash() };
+    let list = |what: &str, ks: &[u64]| {
+        if ks.is_empty() {
+            return String::new();
+        }
+        let shown: Vec<String> = ks.iter().take(8).map(u64::to_string).collect();
+        let more = if ks.len() > shown.len() { ", ..." } else { "" };
+        format!("; {what} {}{more}", shown.join(", "))
+    };
+    format!("{} of {}{}{}", m.caught, m.tried, list("missed:", &m.survivors), list("no result:", &m.failed))
+}
+
+/// A gate's answer, loud where it ends the sweep with a failure.
+pub fn status(status: Status) -> &'static str {
+    match status {
+        Status::Pass => "pass",
+        Status::Fail => "FAIL",
+        Status::Blind => "BLIND",
+        Status::NotRun => "not run",
+    }
+}
+
+/// A verdict in words, loud where it ends the sweep with a failure.
+pub fn verdict(arm: &Arm) -> String {
+    match arm.verdict {
+        Verdict::Reference => "reference",
+        Verdict::Verified => "verified",
+        Verdict::Refuted if arm.role == ArmRole::Control => "refuted, as it must be",
+        Verdict::Refuted => "REFUTED",
+        Verdict::IncorrectByDesign => "incorrect by design",
+        Verdict::CountedOnly => "counted only",
+        Verdict::NoEffect => "no effect",
+        Verdict::Unproven => "UNPROVEN",
+        Verdict::Failed => "FAILED",
+    }
+    .into()
+}
+
+/// The rate of a permuted order is not that of the policy.
+fn is_comparable(arm: &Arm) -> bool {
+    matches!(arm.role, ArmRole::Reference | ArmRole::Policy | ArmRole::WithoutLayer)
+}
+
+fn dash() -> String {
+    "-".into()
+}
+
+/// A count per token: whole where it is whole.
+fn count(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
