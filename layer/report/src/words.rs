@@ -4,7 +4,7 @@
 //! nothing on a device that runs everything in order, and less when the policy is wrong by design. So the words
 //! come from the same data as the numbers, and travel with them.
 
-use crate::{DeviceType, OutOfBounds, Report, WrittenAt};
+use crate::{DeviceType, Report, WrittenAt};
 
 impl Report {
     /// One line that says what the policy means for the barriers counted.
@@ -44,7 +44,8 @@ impl Report {
 
     fn standard_notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if !self.policy_is_correct {
+        // A mutation alone makes a run incorrect too, and has a note of its own.
+        if !self.policy_is_correct && (self.mutate.is_none() || self.policy == "none") {
             notes.push(format!(
                 "Policy {} is incorrect by design: results may be wrong even where they look right.",
                 self.policy
@@ -70,13 +71,6 @@ impl Report {
             notes.push(
                 "An in-order CPU device cannot show a missing barrier by itself: use ZINC_BARRIER_SHUFFLE or \
                  synchronization validation. Its rates say nothing about a GPU."
-                    .into(),
-            );
-        }
-        if self.out_of_bounds == OutOfBounds::Trust {
-            notes.push(
-                "Writes were trusted to stay in their descriptor's range (ZINC_BARRIER_OUT_OF_BOUNDS=trust), even \
-                 where robustBufferAccess would let one that strays land elsewhere in the buffer."
                     .into(),
             );
         }
@@ -149,8 +143,13 @@ mod tests {
     #[test]
     fn every_field_that_weakens_a_claim_is_spoken_of() {
         for (change, words) in [
-            ((|r| r.policy_is_correct = false) as fn(&mut Report), "incorrect by design"),
-            (|r| r.out_of_bounds = OutOfBounds::Trust, "OUT_OF_BOUNDS=trust"),
+            (
+                (|r| {
+                    r.policy_is_correct = false;
+                    r.mutate = None;
+                }) as fn(&mut Report),
+                "incorrect by design",
+            ),
             (|r| r.totals.unknown_operations = 1, "1 operation counted"),
             (|r| r.written_at = WrittenAt::ProcessExit, "without destroying"),
             (|r| r.totals.submits = 0, "Nothing was submitted"),

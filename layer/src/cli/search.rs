@@ -164,9 +164,9 @@ mod tests {
             fs::write(path, "{}").unwrap();
         }
         let drivers = |pairs: &[(&str, &Path)]| search(pairs).drivers();
-        assert_eq!(drivers(&[("VK_DRIVER_FILES", folder.path())]), [&a, &b]);
-        assert_eq!(drivers(&[("VK_ICD_FILENAMES", &b)]), [&b]);
-        assert_eq!(drivers(&[("VK_ICD_FILENAMES", &b), ("VK_DRIVER_FILES", &a)]), [&a]);
+        assert_eq!(drivers(&[("VK_DRIVER_FILES", folder.path())]), [a.as_path(), b.as_path()]);
+        assert_eq!(drivers(&[("VK_ICD_FILENAMES", &b)]), [b.as_path()]);
+        assert_eq!(drivers(&[("VK_ICD_FILENAMES", &b), ("VK_DRIVER_FILES", &a)]), [a.as_path()]);
     }
 
     #[test]
