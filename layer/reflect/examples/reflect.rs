@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use zinc_reflect::{Direction, EntryPoint, Module, reflect};
 
 fn main() -> ExitCode {
-    let (options, files): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|arg| arg.starts_with("--"));
+    let (options, files): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|arg| arg.starts_with("--"));
     let summary = options.iter().any(|option| option == "--summary");
     if files.is_empty() || options.iter().any(|option| option != "--summary") {
         eprintln!("usage: reflect [--summary] FILE.spv ...");
@@ -45,7 +46,8 @@ fn load(file: &str) -> Result<Module, String> {
     if bytes.len() % 4 != 0 {
         return Err(format!("{} bytes are no whole number of words", bytes.len()));
     }
-    let words: Vec<u32> = bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    let words: Vec<u32> =
+        bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
     reflect(&words).map_err(|error| error.to_string())
 }
 
@@ -57,7 +59,8 @@ fn print(file: &str, entry: &EntryPoint) {
     for b in &entry.bindings {
         let stopped = b.stopped_by.as_deref().map(|by| format!("  stopped by {by}")).unwrap_or_default();
         let place = format!("{}.{}", b.set, b.binding);
-        let (class, count, elements) = (format!("{:?}", b.class), format!("{:?}", b.count), format!("{:?}", b.elements));
+        let (class, count, elements) =
+            (format!("{:?}", b.class), format!("{:?}", b.count), format!("{:?}", b.elements));
         println!("  {place:<6} {class:<22} {count:<10} {:<6} {elements}{stopped}", b.direction);
     }
     println!("  addresses {}, synchronising {}", entry.addresses, entry.synchronising);

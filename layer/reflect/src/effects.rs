@@ -59,7 +59,8 @@ struct Effects<'a, 'w> {
 
 impl<'a, 'w> Effects<'a, 'w> {
     fn new(parsed: &'a Parsed<'w>, flow: &'a Flow) -> Self {
-        let descriptors = parsed.variables.iter().filter(|(_, v)| resource::place(v.class) == resource::Place::Descriptor);
+        let descriptors =
+            parsed.variables.iter().filter(|(_, v)| resource::place(v.class) == resource::Place::Descriptor);
         Effects {
             parsed,
             flow,
@@ -136,7 +137,8 @@ impl<'a, 'w> Effects<'a, 'w> {
             }
         }
         // A load of an image, sampler or the like takes the handle from the descriptor and reads no memory.
-        let takes_handle = inst.op() == Some(Op::Load) && parsed.types.carries(parsed.type_of(inst.word(2))).handles;
+        let takes_handle =
+            inst.op() == Some(Op::Load) && parsed.types.carries(parsed.type_of(inst.word(2))).handles;
         for place in places {
             let handle = parsed
                 .variables
@@ -203,7 +205,8 @@ impl<'a, 'w> Effects<'a, 'w> {
 
     /// A logical pointer that becomes a number can't be followed; Vulkan doesn't allow it.
     fn escape(&mut self, inst: &Inst<'_>) {
-        let places: Vec<Place> = self.flow.denotes(inst.word(3)).filter(|place| *place != Place::ADDRESS).collect();
+        let places: Vec<Place> =
+            self.flow.denotes(inst.word(3)).filter(|place| *place != Place::ADDRESS).collect();
         for place in places {
             self.stop(inst, place);
         }
@@ -270,7 +273,9 @@ impl<'a, 'w> Effects<'a, 'w> {
                 binding.direction = Direction::BOTH;
                 binding.stopped_by.clone_from(&self.unknown);
             }
-            if self.unknown.is_some() || binding.class == Class::Unknown && binding.direction != Direction::NONE {
+            if self.unknown.is_some()
+                || binding.class == Class::Unknown && binding.direction != Direction::NONE
+            {
                 binding.elements = Elements::All;
             }
         }

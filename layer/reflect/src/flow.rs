@@ -152,7 +152,9 @@ impl Flow {
                 match meaning(parsed, inst) {
                     Meaning::Call => open.push(inst.word(3)),
                     Meaning::Touch(Touch { calls, .. }) if calls != 0 => {
-                        open.extend(inst.from(calls).iter().filter(|word| parsed.functions.contains_key(word)));
+                        open.extend(
+                            inst.from(calls).iter().filter(|word| parsed.functions.contains_key(word)),
+                        );
                     }
                     Meaning::Unlisted => {
                         open.extend(inst.from(1).iter().filter(|word| parsed.functions.contains_key(word)));
@@ -189,7 +191,9 @@ impl Flow {
             Meaning::Value(sources) => {
                 let places = match sources {
                     Sources::From(first) => self.union(inst.from(first).iter().copied()),
-                    Sources::Only(positions) => self.union(positions.iter().map(|position| inst.word(*position))),
+                    Sources::Only(positions) => {
+                        self.union(positions.iter().map(|position| inst.word(*position)))
+                    }
                 };
                 self.result(parsed, inst.word(2), places);
             }
@@ -217,7 +221,9 @@ impl Flow {
                     index => parsed.constants.get(&index).copied(),
                 });
                 let places = self.denotes(inst.word(base));
-                let places = places.map(|place| place.chained(is_array(parsed, place.variable), first_index)).collect();
+                let places = places
+                    .map(|place| place.chained(is_array(parsed, place.variable), first_index))
+                    .collect();
                 self.result(parsed, inst.word(2), places);
             }
             Meaning::Touch(touch) => self.touch(parsed, inst, &touch),
@@ -263,7 +269,8 @@ impl Flow {
                     // The variable holds the handle: what is loaded denotes the descriptor.
                     loaded.insert(source);
                 }
-                let own = class == Some(StorageClass::Function as u32) || class == Some(StorageClass::Private as u32);
+                let own = class == Some(StorageClass::Function as u32)
+                    || class == Some(StorageClass::Private as u32);
                 if !own || parsed.untyped {
                     // An address that was in memory. Where the loaded type holds none, nothing comes of it.
                     loaded.insert(Place::ADDRESS);
@@ -282,7 +289,9 @@ impl Flow {
     /// Anything may happen to what an instruction that isn't listed names.
     fn unlisted(&mut self, parsed: &Parsed<'_>, inst: &Inst<'_>) {
         let mut places = self.all_behind(inst);
-        places.insert(Place::ADDRESS);
+        if parsed.physical {
+            places.insert(Place::ADDRESS);
+        }
         let called = self.call_named(parsed, inst.from(1), &places);
         places.extend(called);
         for place in places.clone() {
@@ -295,7 +304,12 @@ impl Flow {
     }
 
     /// Calls every function among `words` with `arguments` in all parameters; returns what they return.
-    fn call_named(&mut self, parsed: &Parsed<'_>, words: &[u32], arguments: &BTreeSet<Place>) -> BTreeSet<Place> {
+    fn call_named(
+        &mut self,
+        parsed: &Parsed<'_>,
+        words: &[u32],
+        arguments: &BTreeSet<Place>,
+    ) -> BTreeSet<Place> {
         let mut returned = BTreeSet::new();
         for (id, function) in words.iter().filter_map(|word| Some((word, parsed.functions.get(word)?))) {
             for formal in &function.parameters {

@@ -79,8 +79,10 @@ pub(crate) struct Parsed<'w> {
     pub functions: HashMap<u32, Function>,
     /// Indices of the instructions outside all functions.
     pub outside: Vec<usize>,
-    /// Whether pointers without a pointee type exist, through which values can be stored as one type and loaded as another.
+    /// Whether pointers without a pointee type exist: a value can be stored as one type and loaded as another.
     pub untyped: bool,
+    /// Whether physical addresses exist.
+    pub physical: bool,
 }
 
 /// Newest SPIR-V version whose rules are known.
@@ -103,6 +105,7 @@ pub(crate) fn parse(words: &[u32]) -> Result<Parsed<'_>, ReflectError> {
         functions: HashMap::new(),
         outside: Vec::new(),
         untyped: false,
+        physical: false,
     };
     if header.version > NEWEST || header.version.0 != 1 {
         parsed.object(format!("SPIR-V version {}.{}", header.version.0, header.version.1));
@@ -146,7 +149,8 @@ pub(crate) fn parse(words: &[u32]) -> Result<Parsed<'_>, ReflectError> {
     apply_groups(&mut parsed)?;
     for entry in &parsed.entries {
         if !parsed.functions.contains_key(&entry.function) {
-            let what = format!("entry point {:?} names %{}, which is no function", entry.name, entry.function);
+            let what =
+                format!("entry point {:?} names %{}, which is no function", entry.name, entry.function);
             return Err(ReflectError::malformed(words.len(), what));
         }
     }
@@ -202,6 +206,7 @@ fn declare(parsed: &mut Parsed<'_>, inst: &Inst<'_>) -> Result<(), ReflectError>
         }
         Some(Op::MemoryModel) => {
             let (addressing, memory) = (inst.word(1), inst.word(2));
+            parsed.physical = addressing != AddressingModel::Logical as u32;
             let known = [AddressingModel::Logical as u32, AddressingModel::PhysicalStorageBuffer64 as u32];
             if !known.contains(&addressing) {
                 parsed.object(format!("addressing model {addressing}"));
@@ -246,7 +251,13 @@ fn is_shared(decoration: u32) -> bool {
 }
 
 /// Notes one decoration of one id.
-fn decorate(parsed: &mut Parsed<'_>, at: usize, id: u32, decoration: u32, value: u32) -> Result<(), ReflectError> {
+fn decorate(
+    parsed: &mut Parsed<'_>,
+    at: usize,
+    id: u32,
+    decoration: u32,
+    value: u32,
+) -> Result<(), ReflectError> {
     let decorations = &mut parsed.decorations;
     let place = match Decoration::from_u32(decoration) {
         Some(Decoration::DescriptorSet) => &mut decorations.set,
@@ -301,7 +312,8 @@ fn apply_groups(parsed: &mut Parsed<'_>) -> Result<(), ReflectError> {
             }
         }
     }
-    todo.into_iter().try_for_each(|(at, target, decoration, value)| decorate(parsed, at, target, decoration, value))
+    todo.into_iter()
+        .try_for_each(|(at, target, decoration, value)| decorate(parsed, at, target, decoration, value))
 }
 
 impl Parsed<'_> {

@@ -56,7 +56,11 @@ fn class(parsed: &Parsed<'_>, storage: u32, ty: u32) -> Class {
     match (storage, parsed.types.get(ty)) {
         (Some(StorageClass::StorageBuffer), Some(Type::Struct { .. })) => Class::StorageBuffer,
         (Some(StorageClass::Uniform), Some(Type::Struct { .. })) => {
-            if parsed.decorations.buffer_block.contains(&ty) { Class::StorageBuffer } else { Class::UniformBuffer }
+            if parsed.decorations.buffer_block.contains(&ty) {
+                Class::StorageBuffer
+            } else {
+                Class::UniformBuffer
+            }
         }
         (Some(StorageClass::UniformConstant), Some(ty)) => match ty {
             Type::Image { subpass: true, .. } => Class::InputAttachment,

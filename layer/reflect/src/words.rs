@@ -124,7 +124,8 @@ pub(crate) struct Header {
 /// No header, a wrong magic number, an instruction of length zero, one that reaches past the end, or one with fewer
 /// words than its opcode needs.
 pub(crate) fn split(words: &[u32]) -> Result<(Header, Vec<Inst<'_>>), ReflectError> {
-    let Some((&[magic, version, _generator, bound, _schema], mut rest)) = words.split_first_chunk::<HEADER>() else {
+    let Some((&[magic, version, _generator, bound, _schema], mut rest)) = words.split_first_chunk::<HEADER>()
+    else {
         return Err(ReflectError::NoHeader { words: words.len() });
     };
     if magic == MAGIC_NUMBER.swap_bytes() {
@@ -141,7 +142,8 @@ pub(crate) fn split(words: &[u32]) -> Result<(Header, Vec<Inst<'_>>), ReflectErr
             return Err(ReflectError::malformed(at, "an instruction of length zero"));
         }
         let Some((inst, tail)) = rest.split_at_checked(length) else {
-            let what = format!("an instruction of {length} words, of which {} are there: cut off?", rest.len());
+            let what =
+                format!("an instruction of {length} words, of which {} are there: cut off?", rest.len());
             return Err(ReflectError::malformed(at, what));
         };
         let inst = Inst { opcode, at, words: inst };
