@@ -158,6 +158,11 @@ impl Tokenizer {
         self.bos.filter(|_| self.add_bos)
     }
 
+    /// The token that begins a text, if the model names one, whether or not it wants it in front of every text.
+    pub fn first_token(&self) -> Option<u32> {
+        self.bos
+    }
+
     /// The token that ends a text, if the model has one.
     pub fn end_token(&self) -> Option<u32> {
         self.eos

@@ -1,0 +1,183 @@
+//! The command line, as data.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::vk::{Kind, Record, Selector};
+
+/// Decodes GGUF language models on Vulkan, one dispatch and one barrier at a time, to be measured.
+///
+/// Without --model, a small English byte-level model that is part of the program is used, so every command works
+/// without a download and, with a CPU driver such as lavapipe, without a GPU.
+#[derive(Debug, Parser)]
+#[command(name = "engine", version, after_help = EXAMPLES, arg_required_else_help = true)]
+pub struct Cli {
+    /// What every command understands.
+    #[command(flatten)]
+    pub common: Common,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  engine info                                 which devices and which model are there
+  engine run --prompt 'It was' -n 64          continue a text, greedily
+  engine perplexity --ctx 256 --tokens 2048   how well the model predicts held-out text
+  engine perplexity --json | jq .decode       rates and counts, for programs
+  engine ops                                  every kernel against plain code on the CPU
+  engine export --type f32 model-f32.gguf     the same weights without quantisation
+
+Exit status: 0 success, 1 failure, 2 wrong usage, 3 a model, driver or device is missing.";
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+pub struct Common {
+    /// GGUF file to run [default: the embedded model].
+    #[arg(long, global = true, value_name = "PATH", help_heading = "Common options")]
+    pub model: Option<PathBuf>,
+    /// Vulkan device: its number in `engine info`, or part of its name [default: the best kind].
+    #[arg(long, global = true, value_name = "INDEX|NAME", help_heading = "Common options")]
+    pub device: Option<Selector>,
+    /// Fail (status 3) unless the device is of this kind.
+    #[arg(long, global = true, value_enum, value_name = "KIND", help_heading = "Common options")]
+    pub require: Option<Require>,
+    /// Print one JSON object on standard output instead of text.
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub json: bool,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Continue a prompt, always with the likeliest token.
+    Run(RunArgs),
+    /// Measure how well the model predicts a text, as llama.cpp's perplexity tool defines it.
+    Perplexity(PerplexityArgs),
+    /// Check every kernel against plain CPU code on ragged shapes.
+    Ops,
+    /// List Vulkan devices and describe the model.
+    Info,
+    /// Write the model with other weights: F32 for comparison with other programs.
+    Export(ExportArgs),
+}
+
+/// Options of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Text to continue.
+    #[arg(long, value_name = "TEXT", conflicts_with = "prompt_file")]
+    pub prompt: Option<String>,
+    /// File with the text to continue (any bytes).
+    #[arg(long, value_name = "PATH")]
+    pub prompt_file: Option<PathBuf>,
+    /// Most tokens to generate.
+    #[arg(short = 'n', long, default_value_t = 128, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub tokens: u32,
+    /// When commands are recorded.
+    #[arg(long, value_enum, default_value_t = RecordArg::Reuse)]
+    pub record: RecordArg,
+}
+
+/// Options of `perplexity`.
+#[derive(Debug, Args)]
+pub struct PerplexityArgs {
+    /// Which path computes the logits.
+    #[arg(long, value_enum, default_value_t = ViaArg::Decode)]
+    pub via: ViaArg,
+    /// Text to predict [default: the embedded held-out text].
+    #[arg(long, value_name = "PATH")]
+    pub file: Option<PathBuf>,
+    /// Tokens a chunk; the second half of each chunk is scored.
+    #[arg(long, default_value_t = 256, value_name = "N")]
+    pub ctx: u32,
+    /// Most tokens to feed, cut to whole chunks; less than --ctx gives one chunk of that length [default: all].
+    #[arg(long, value_name = "N")]
+    pub tokens: Option<u32>,
+    /// When commands are recorded.
+    #[arg(long, value_enum, default_value_t = RecordArg::Reuse)]
+    pub record: RecordArg,
+}
+
+/// Options of `export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Type of all weights in the new file.
+    #[arg(long = "type", value_enum)]
+    pub ty: ExportType,
+    /// File to write; it appears complete or not at all.
+    #[arg(value_name = "OUT")]
+    pub out: PathBuf,
+}
+
+/// `--require`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Require {
+    /// An integrated, discrete or virtual GPU.
+    Gpu,
+    /// A CPU driver such as lavapipe.
+    Cpu,
+}
+
+impl From<Require> for Kind {
+    fn from(require: Require) -> Self {
+        match require {
+            Require::Gpu => Self::Gpu,
+            Require::Cpu => Self::Cpu,
+        }
+    }
+}
+
+/// `--record`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RecordArg {
+    /// Afresh for every token.
+    Each,
+    /// Once, and submitted again for every token.
+    Reuse,
+}
+
+impl From<RecordArg> for Record {
+    fn from(record: RecordArg) -> Self {
+        match record {
+            RecordArg::Each => Self::Each,
+            RecordArg::Reuse => Self::Reuse,
+        }
+    }
+}
+
+/// `--via`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ViaArg {
+    /// One token a step, on the Vulkan device.
+    Decode,
+    /// Plain code on the CPU, without Vulkan.
+    Reference,
+}
+
+/// `--type` of `export`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportType {
+    /// 32-bit floats.
+    F32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn common_options_stand_before_or_after_the_command() {
+        let cli = Cli::parse_from(["engine", "--json", "perplexity", "--device", "1", "--ctx", "64"]);
+        assert!(cli.common.json);
+        assert_eq!(cli.common.device, Some(Selector::Index(1)));
+    }
+}

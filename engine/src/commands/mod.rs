@@ -1,0 +1,141 @@
+//! What each command does: load, run, and print one result.
+
+mod export;
+mod info;
+mod ops;
+mod perplexity;
+mod run;
+
+use std::io::Write;
+use std::rc::Rc;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::cli::{Cli, Command, Common};
+use crate::embedded;
+use crate::error::Error;
+use crate::gguf::{Gguf, ModelFile};
+use crate::model::Model;
+use crate::results::{self, DeviceKind};
+use crate::tokenizer::Tokenizer;
+use crate::vk::{Device, Instance, choose};
+
+/// Runs the command that was asked for.
+pub fn execute(cli: &Cli) -> Result<(), Error> {
+    match &cli.command {
+        Command::Run(args) => run::execute(&cli.common, args),
+        Command::Perplexity(args) => perplexity::execute(&cli.common, args),
+        Command::Ops => ops::execute(&cli.common),
+        Command::Info => info::execute(&cli.common),
+        Command::Export(args) => export::execute(&cli.common, args),
+    }
+}
+
+fn open_model(common: &Common) -> Result<ModelFile, Error> {
+    match &common.model {
+        None => Ok(ModelFile::embedded(embedded::MODEL)),
+        Some(path) => {
+            ModelFile::open(path).map_err(|source| Error::Gguf { name: path.display().to_string(), source })
+        }
+    }
+}
+
+fn parse(file: &ModelFile) -> Result<Gguf<'_>, Error> {
+    Gguf::parse(file.bytes()).map_err(|source| Error::Gguf { name: file.source().to_owned(), source })
+}
+
+/// A model with its tokenizer and its identity.
+struct Loaded<'a> {
+    model: Model<'a>,
+    tokenizer: Tokenizer,
+    identity: results::Model,
+}
+
+fn load(file: &ModelFile) -> Result<Loaded<'_>, Error> {
+    let name = || file.source().to_owned();
+    let gguf = parse(file)?;
+    let model = Model::from_gguf(&gguf).map_err(|source| Error::Model { name: name(), source })?;
+    let tokenizer =
+        Tokenizer::from_gguf(&gguf).map_err(|source| Error::Tokenizer { name: name(), source })?;
+    if tokenizer.len() != model.config.vocabulary as usize {
+        let what = format!("{} tokens in a vocabulary of {}", tokenizer.len(), model.config.vocabulary);
+        let source = crate::tokenizer::Error::Vocabulary(what);
+        return Err(Error::Tokenizer { name: name(), source });
+    }
+    let identity = identity(file, &model);
+    Ok(Loaded { model, tokenizer, identity })
+}
+
+fn identity(file: &ModelFile, model: &Model<'_>) -> results::Model {
+    let file_name =
+        || std::path::Path::new(file.source()).file_name().map(|n| n.to_string_lossy().into_owned());
+    results::Model {
+        name: model.name.map(str::to_owned).or_else(file_name).unwrap_or_else(|| file.source().to_owned()),
+        source: file.source().to_owned(),
+        blake3: file.blake3(),
+        architecture: model.architecture.to_owned(),
+        parameters: model.parameters,
+        bytes: file.bytes().len() as u64,
+    }
+}
+
+/// Opens the device that the options name, and says so if it is none to measure speed on.
+fn open_device(common: &Common) -> Result<Rc<Device>, Error> {
+    let instance = Instance::new()?;
+    let mut physical = instance.devices()?;
+    let described: Vec<_> = physical.iter().map(|p| p.device.clone()).collect();
+    let index = choose(&described, common.device.as_ref(), common.require.map(Into::into))?;
+    let device = Device::new(instance, physical.swap_remove(index))?;
+    if device.describe().kind == DeviceKind::Cpu {
+        eprintln!("note: {} is a CPU driver: its rates say nothing about any GPU", device.describe().name);
+    }
+    Ok(device)
+}
+
+fn read_file(path: &std::path::Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(|source| Error::Read { path: path.display().to_string(), source })
+}
+
+fn print_json(value: &impl serde::Serialize) -> Result<(), Error> {
+    let text = serde_json::to_string(value).map_err(std::io::Error::from)?;
+    print_text(&text)
+}
+
+fn print_text(text: &str) -> Result<(), Error> {
+    writeln!(std::io::stdout().lock(), "{text}")?;
+    Ok(())
+}
+
+/// A bar on standard error, shown only if that is a terminal.
+fn progress(length: u64, unit: &str) -> ProgressBar {
+    let template = format!("{{bar:40}} {{pos}}/{{len}} {unit} {{per_sec}} {{eta}} left");
+    let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(length).with_style(style)
+}
+
+fn device_line(device: &results::Device) -> String {
+    let results::Device { index, name, driver, driver_version, api_version, kind } = device;
+    format!("device      {index} {name} ({kind}), driver {driver} [{driver_version}], Vulkan {api_version}")
+}
+
+fn model_line(model: &results::Model) -> String {
+    let results::Model { name, source, architecture, parameters, bytes, .. } = model;
+    let millions = *parameters as f64 / 1e6;
+    let megabytes = *bytes as f64 / 1e6;
+    format!("model       {name} ({source}), {architecture}, {millions:.1} M weights, {megabytes:.1} MB")
+}
+
+fn decode_lines(decode: &results::Decode) -> String {
+    let d = decode;
+    format!(
+        "decode      {:.1} tok/s ({} tokens in {:.2} s)\n\
+         per token   {} dispatches, {} barriers, {} submits, {:.0} us of CPU time to record and submit",
+        d.tok_s,
+        d.tokens,
+        d.seconds,
+        d.dispatches_per_token,
+        d.barriers_per_token,
+        d.submits_per_token,
+        d.cpu_us_per_token
+    )
+}

@@ -1,0 +1,100 @@
+//! `engine perplexity`.
+
+use super::{
+    decode_lines, device_line, load, model_line, open_device, open_model, print_json, print_text, progress,
+};
+use crate::cli::{Common, PerplexityArgs, ViaArg};
+use crate::decode::{Session, update_digest};
+use crate::embedded;
+use crate::error::Error;
+use crate::perplexity::{Score, Task, strip};
+use crate::plan;
+use crate::reference::Reference;
+use crate::results::{self, SCHEMA, Via};
+
+pub(super) fn execute(common: &Common, args: &PerplexityArgs) -> Result<(), Error> {
+    let file = open_model(common)?;
+    let loaded = load(&file)?;
+    let text = match &args.file {
+        Some(path) => super::read_file(path)?,
+        None => embedded::HELD_OUT_TEXT.to_vec(),
+    };
+    let trained = loaded.model.config.context;
+    if args.ctx > trained {
+        let error = plan::Error::Context { asked: args.ctx, trained };
+        return Err(crate::decode::Error::from(error).into());
+    }
+    let tokens = loaded.tokenizer.encode(strip(&text))?;
+    let task = Task::new(&tokens, loaded.tokenizer.leading_token(), args.ctx, args.tokens)?;
+    let bar = progress(task.tokens(), "tokens");
+
+    let (device, score, logits_digest, decode, via);
+    match args.via {
+        ViaArg::Decode => {
+            let opened = open_device(common)?;
+            let mut session = Session::new(&opened, &loaded.model, task.ctx, args.record.into())?;
+            score = task.run(&loaded.tokenizer, |token, first, score| {
+                if first {
+                    session.reset();
+                }
+                score(session.step(token)?);
+                bar.inc(1);
+                Ok::<_, Error>(())
+            })?;
+            device = Some(opened.describe().clone());
+            logits_digest = session.digest();
+            decode = Some(session.decode());
+            via = Via::Decode;
+        }
+        ViaArg::Reference => {
+            let mut reference = Reference::new(&loaded.model);
+            let mut digest = blake3::Hasher::new();
+            score = task.run(&loaded.tokenizer, |token, first, score| {
+                if first {
+                    reference.reset();
+                }
+                let logits = reference.step(token);
+                update_digest(&mut digest, &logits);
+                score(&logits);
+                bar.inc(1);
+                Ok::<_, Error>(())
+            })?;
+            device = None;
+            logits_digest = digest.finalize().to_hex().to_string();
+            decode = None;
+            via = Via::Reference;
+        }
+    }
+    bar.finish_and_clear();
+    let Score { scored, bytes, nll, perplexity, per_byte } = score;
+    let result = results::Perplexity {
+        schema: SCHEMA,
+        command: "perplexity".to_owned(),
+        engine_version: env!("CARGO_PKG_VERSION").to_owned(),
+        device,
+        model: loaded.identity,
+        via,
+        ctx: task.ctx.into(),
+        tokens: task.tokens(),
+        scored,
+        bytes,
+        nll,
+        perplexity,
+        per_byte,
+        logits_digest,
+        decode,
+    };
+    if common.json { print_json(&result) } else { print_text(&table(&result)) }
+}
+
+fn table(r: &results::Perplexity) -> String {
+    let mut lines = vec![model_line(&r.model)];
+    lines.extend(r.device.as_ref().map(device_line));
+    lines.push(format!(
+        "perplexity  {:.4} +/- {:.4} a token, {:.4} a byte (mean {:.5} nats; {} of {} tokens scored, context {})",
+        r.perplexity.value, r.perplexity.stderr, r.per_byte, r.nll, r.scored, r.tokens, r.ctx
+    ));
+    lines.push(format!("logits      BLAKE3 {}", r.logits_digest));
+    lines.extend(r.decode.as_ref().map(decode_lines));
+    lines.join("\n")
+}

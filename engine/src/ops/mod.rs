@@ -1,0 +1,230 @@
+//! `engine ops`: every kernel, alone, against the CPU reference.
+//!
+//! A case is one dispatch of one kernel on a ragged shape. Its inputs are random but fixed by a seed; its expected
+//! outputs come from plain code in double precision; its tolerance is derived from the precision that Vulkan promises
+//! for each operation and from the number of roundings in the kernel's own order of summation, not from what some
+//! device happened to give.
+//!
+//! Beside the values, the harness checks what was *not* to be written. The output buffer and a guard behind it are
+//! filled with a pattern, and every element that the kernel has no business with must still hold it.
+//!
+//! Each kernel has a control: the same case with one input changed on the device only. A comparison that does not
+//! notice is no comparison, and the command fails.
+
+mod cases;
+
+use std::rc::Rc;
+
+use zinc_shaders::{Direction, Kernel};
+
+use crate::decode;
+use crate::plan::{Arena, Dispatch, Plan, Shape, Space, Span, Step, Work};
+use crate::results::{self, OpsCase};
+use crate::vk::{Device, Program, Record, Uploader};
+
+/// What fills output buffers before a kernel runs: a quiet NaN that no kernel computes.
+const UNTOUCHED: u32 = 0x7fc0_dead;
+/// Floats behind each output that must stay as they are.
+const GUARD: u64 = 64;
+
+/// One dispatch with inputs, expected outputs and tolerances.
+pub(crate) struct Case {
+    kernel: &'static Kernel,
+    shape: Shape,
+    /// `name=value` pairs for people.
+    label: String,
+    /// Position and token.
+    step: [u32; 2],
+    /// Bytes of each buffer that the kernel reads, in binding order, the step buffer left out.
+    inputs: Vec<Vec<u8>>,
+    push: Vec<u32>,
+    grid: [u32; 2],
+    /// What each output element should be; `None` where it must not be written.
+    expected: Vec<Option<Expected>>,
+    /// Which byte of which input the control changes, and to what it is XORed.
+    control: (usize, usize, u8),
+}
+
+/// A value and how far from it is still right.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expected {
+    value: f64,
+    tolerance: f64,
+}
+
+/// What a comparison found.
+struct Verdict {
+    worst: f64,
+    detail: Option<String>,
+}
+
+/// Runs every case and every control; `each` is called after each case.
+pub fn run(device: &Rc<Device>, mut each: impl FnMut(&OpsCase)) -> Result<results::Ops, decode::Error> {
+    let cases = cases::all(&device.tuning());
+    let mut done = Vec::with_capacity(cases.len());
+    let (mut controls, mut controls_caught) = (0, 0);
+    let mut last_kernel = "";
+    for case in &cases {
+        let verdict = check(device, case, false)?;
+        let result = OpsCase {
+            kernel: case.kernel.name.to_owned(),
+            shape: case.label.clone(),
+            passed: verdict.detail.is_none(),
+            worst: verdict.worst,
+            detail: verdict.detail,
+        };
+        each(&result);
+        done.push(result);
+        if case.kernel.name != last_kernel {
+            last_kernel = case.kernel.name;
+            controls += 1;
+            controls_caught += u64::from(check(device, case, true)?.detail.is_some());
+        }
+    }
+    let passed = done.iter().filter(|case| case.passed).count() as u64;
+    Ok(results::Ops {
+        schema: results::SCHEMA,
+        command: "ops".to_owned(),
+        engine_version: env!("CARGO_PKG_VERSION").to_owned(),
+        device: device.describe().clone(),
+        passed,
+        total: done.len() as u64,
+        controls_caught,
+        controls,
+        cases: done,
+    })
+}
+
+/// Number of cases that [`run`] will go through.
+pub fn total(device: &Device) -> usize {
+    cases::all(&device.tuning()).len()
+}
+
+fn check(device: &Rc<Device>, case: &Case, control: bool) -> Result<Verdict, decode::Error> {
+    let output = execute(device, case, control)?;
+    Ok(compare(case, &output))
+}
+
+fn compare(case: &Case, output: &[u32]) -> Verdict {
+    let mut verdict = Verdict { worst: 0.0, detail: None };
+    let complain = |verdict: &mut Verdict, text: String| {
+        verdict.detail.get_or_insert(text);
+    };
+    let guard = std::iter::repeat_n(&None, output.len() - case.expected.len());
+    for (i, (expected, bits)) in case.expected.iter().chain(guard).zip(output).enumerate() {
+        let got = f64::from(f32::from_bits(*bits));
+        match expected {
+            None if *bits != UNTOUCHED => {
+                complain(&mut verdict, format!("element {i} was written ({got:e}) and should not be"));
+            }
+            None => {}
+            Some(_) if *bits == UNTOUCHED => complain(&mut verdict, format!("element {i} was not written")),
+            Some(Expected { value, tolerance }) => {
+                let off = (got - value).abs();
+                let ratio = if off == 0.0 { 0.0 } else { (off / tolerance).min(f64::MAX) };
+                // A NaN is beyond every tolerance; results cannot hold it, so it counts as the largest number.
+                let ratio = if ratio.is_nan() { f64::MAX } else { ratio };
+                verdict.worst = verdict.worst.max(ratio);
+                if ratio > 1.0 {
+                    let text = format!("element {i} is {got:e}, expected {value:e} within {tolerance:e}");
+                    complain(&mut verdict, text);
+                }
+            }
+        }
+    }
+    verdict
+}
+
+/// Runs the case's dispatch and returns the bits of its output and the guard behind it.
+fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, decode::Error> {
+    let limits = device.limits();
+    let mut arena = Arena::new(Space::Arena, &limits);
+    let outputs = case.expected.len() as u64;
+    let input_spans: Vec<Span> = case.inputs.iter().map(|bytes| arena.take(bytes.len() as u64)).collect();
+    let output = arena.floats(outputs + GUARD);
+    let mut inputs = input_spans.iter().copied();
+    let reads_step = case.kernel.bindings.len() == case.inputs.len() + 2;
+    let bindings = case
+        .kernel
+        .bindings
+        .iter()
+        .enumerate()
+        .map(|(binding, direction)| match direction {
+            Direction::Read if binding == 0 && reads_step => Span { space: Space::Step, offset: 0, bytes: 8 },
+            Direction::Read => inputs.next().expect("a case has an input for each binding that is read"),
+            Direction::Write => Span { bytes: outputs * 4, ..output },
+        })
+        .collect();
+    let readback = Span { space: Space::Readback, offset: 0, bytes: output.bytes };
+    let dispatch = Dispatch {
+        kernel: case.kernel,
+        shape: case.shape,
+        bindings,
+        push: case.push.clone(),
+        grid: case.grid,
+    };
+    let step = |name, work| Step { layer: None, name, work };
+    let plan = Plan {
+        steps: vec![
+            step(case.kernel.name, Work::Dispatch(dispatch)),
+            step("read", Work::Copy { from: output, to: readback }),
+        ],
+        buffers: vec![(Space::Step, 8), (Space::Arena, arena.bytes()), (Space::Readback, readback.bytes)],
+    };
+    let mut program = Program::new(device, plan, Vec::new(), Record::Each)?;
+    let mut uploader = Uploader::new(device, arena.bytes())?;
+    for (index, (bytes, span)) in case.inputs.iter().zip(&input_spans).enumerate() {
+        let mut bytes = bytes.clone();
+        let (input, at, flip) = case.control;
+        if control && input == index {
+            bytes[at] ^= flip;
+        }
+        uploader.upload(program.buffer(Space::Arena), span.offset, &bytes)?;
+    }
+    let filler = vec![UNTOUCHED; output.bytes as usize / 4];
+    uploader.upload(program.buffer(Space::Arena), output.offset, bytemuck::cast_slice(&filler))?;
+    program.set_step(case.step[0], case.step[1]);
+    program.submit()?;
+    program.wait()?;
+    let mut words = vec![0u32; output.bytes as usize / 4];
+    program.read(0, bytemuck::cast_slice_mut(&mut words));
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Tuning;
+
+    fn case() -> Case {
+        cases::all(&Tuning::CPU).into_iter().find(|case| case.kernel.name == "scores").unwrap()
+    }
+
+    fn right_output(case: &Case) -> Vec<u32> {
+        let bits = |e: &Option<Expected>| e.map_or(UNTOUCHED, |e| (e.value as f32).to_bits());
+        case.expected.iter().map(bits).chain([UNTOUCHED; 4]).collect()
+    }
+
+    #[test]
+    fn the_comparison_accepts_the_right_output_and_nothing_else() {
+        let case = case();
+        let right = right_output(&case);
+        assert!(compare(&case, &right).detail.is_none());
+        for (at, wrong) in
+            [(0, 1e3f32.to_bits()), (0, f32::NAN.to_bits()), (0, UNTOUCHED), (right.len() - 1, 0)]
+        {
+            let mut output = right.clone();
+            output[at] = wrong;
+            let verdict = compare(&case, &output);
+            assert!(verdict.detail.is_some() && verdict.worst.is_finite(), "{at} {wrong:#x}");
+        }
+    }
+
+    #[test]
+    fn every_kernel_has_cases() {
+        let cases = cases::all(&Tuning::GPU);
+        for kernel in zinc_shaders::KERNELS {
+            assert!(cases.iter().any(|case| case.kernel == kernel), "{} is never checked", kernel.name);
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The plan: one decode token as a list of steps, before any Vulkan.
+//!
+//! Everything that the device will be told (which kernel, which bytes it reads and writes, push constants, grid) is
+//! decided here, as plain data. That makes three things simple. Tests can look at a token without a driver: which
+//! steps depend on which, whether every byte read was written before. Recording is a loop without decisions, so each
+//! way of recording gives the same stream. And a different schedule (fused kernels, another order, barriers only where
+//! due) is a different builder of the same data, not a different engine.
+//!
+//! Buffers appear as [`Space`]s, bytes as [`Span`]s. Activations live in one arena; each intermediate has a span of its
+//! own there for the whole plan, and layers reuse those spans. So a step's output may be overwritten one layer later:
+//! the write-after-read hazards that a real application has are here too, and visible in the spans.
+
+mod decode;
+mod layout;
+
+pub(crate) use decode::matvec_dispatch;
+pub use decode::{Options, decode};
+pub use layout::{Arena, Limits, Placed, Placement, place};
+
+use zinc_shaders::{Direction, Kernel};
+
+/// What cannot be planned.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A buffer range beyond what the device can bind.
+    #[error(
+        "{what} takes {bytes} bytes, and this device binds at most {largest} in one storage buffer range; use a smaller \
+         model or context, or another device"
+    )]
+    Range {
+        /// What it is.
+        what: String,
+        /// Its size.
+        bytes: u64,
+        /// The device's `maxStorageBufferRange`.
+        largest: u64,
+    },
+    /// An allocation beyond what the device can make.
+    #[error(
+        "{what} takes {bytes} bytes, and this device allocates at most {largest} at once; use a smaller model or \
+         context, or another device"
+    )]
+    Allocation {
+        /// What it is.
+        what: String,
+        /// Its size.
+        bytes: u64,
+        /// The device's `maxMemoryAllocationSize`.
+        largest: u64,
+    },
+    /// A tensor whose elements a 32-bit index cannot count.
+    #[error("tensor {name} has {elements} elements; the kernels index at most 4294967295")]
+    Index {
+        /// The tensor.
+        name: String,
+        /// Its elements.
+        elements: u64,
+    },
+    /// A context length that the model was not trained for, or none.
+    #[error(
+        "a context of {asked} tokens is outside 1 to {trained}, the length that this model was trained for"
+    )]
+    Context {
+        /// What was asked.
+        asked: u32,
+        /// What the model allows.
+        trained: u32,
+    },
+    /// A grid beyond the device's limits.
+    #[error(
+        "{step} needs a grid of {x} x {y} workgroups, and this device dispatches at most {most_x} x {most_y}"
+    )]
+    Grid {
+        /// The step.
+        step: String,
+        /// Workgroups along x.
+        x: u64,
+        /// Workgroups along y.
+        y: u64,
+        /// Limit along x.
+        most_x: u32,
+        /// Limit along y.
+        most_y: u32,
+    },
+}
+
+/// A buffer, by its purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Space {
+    /// Weights; a large model is split over several allocations.
+    Weights(u32),
+    /// Tables computed by the host before the first token (cosines and sines).
+    Constants,
+    /// What moves from token to token: position and token id, written by the host before each submission.
+    Step,
+    /// Keys and values of earlier tokens.
+    Cache,
+    /// Intermediates of one token.
+    Arena,
+    /// Logits, where the host reads them.
+    Readback,
+}
+
+/// Bytes of a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// Which buffer.
+    pub space: Space,
+    /// First byte; a multiple of the plan's alignment.
+    pub offset: u64,
+    /// Number of bytes, above zero.
+    pub bytes: u64,
+}
+
+impl Span {
+    /// Whether they share a byte.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.space == other.space
+            && self.offset < other.offset + other.bytes
+            && other.offset < self.offset + self.bytes
+    }
+}
+
+/// A kernel with everything that a dispatch of it needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dispatch {
+    /// The kernel.
+    pub kernel: &'static Kernel,
+    /// Its specialization.
+    pub shape: Shape,
+    /// The bytes bound to each binding, in order; exactly what the kernel may touch.
+    pub bindings: Vec<Span>,
+    /// Push constants, as 32-bit words.
+    pub push: Vec<u32>,
+    /// Workgroups along x and y.
+    pub grid: [u32; 2],
+}
+
+/// Specialization constants of a pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Invocations in a workgroup: a power of two, at least 4.
+    pub workgroup: u32,
+    /// Rows that a workgroup of a matrix-vector kernel computes; 1 elsewhere.
+    pub rows: u32,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Work {
+    /// Runs a kernel.
+    Dispatch(Dispatch),
+    /// Copies bytes between buffers (vkCmdCopyBuffer); both spans have the same length.
+    Copy {
+        /// Source.
+        from: Span,
+        /// Destination.
+        to: Span,
+    },
+}
+
+/// One step of a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The layer, if the step belongs to one.
+    pub layer: Option<u32>,
+    /// What it computes, such as `ffn_gate`.
+    pub name: &'static str,
+    /// How.
+    pub work: Work,
+}
+
+impl Step {
+    /// The bytes that the step may read or write.
+    pub fn accesses(&self) -> Vec<(Span, Direction)> {
+        match &self.work {
+            Work::Dispatch(d) => d.bindings.iter().copied().zip(d.kernel.bindings.iter().copied()).collect(),
+            Work::Copy { from, to } => vec![(*from, Direction::Read), (*to, Direction::Write)],
+        }
+    }
+
+    /// `ffn_gate` or `blk.3.ffn_gate`.
+    pub fn label(&self) -> String {
+        match self.layer {
+            Some(layer) => format!("blk.{layer}.{}", self.name),
+            None => self.name.to_owned(),
+        }
+    }
+
+    /// Whether the two touch a common byte that at least one of them writes.
+    pub fn conflicts(&self, other: &Self) -> bool {
+        let theirs = other.accesses();
+        self.accesses().iter().any(|(span, direction)| {
+            theirs.iter().any(|(other, other_direction)| {
+                span.overlaps(other)
+                    && (*direction == Direction::Write || *other_direction == Direction::Write)
+            })
+        })
+    }
+}
+
+/// A token's steps and the buffers that they need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// In order of execution.
+    pub steps: Vec<Step>,
+    /// Buffers beside the weights, with their sizes in bytes.
+    pub buffers: Vec<(Space, u64)>,
+}
+
+impl Plan {
+    /// Number of vkCmdDispatch calls.
+    pub fn dispatches(&self) -> u64 {
+        self.steps.iter().filter(|step| matches!(step.work, Work::Dispatch(_))).count() as u64
+    }
+
+    /// Size of a buffer, 0 if the plan does not use it.
+    pub fn bytes(&self, space: Space) -> u64 {
+        self.buffers.iter().find(|b| b.0 == space).map_or(0, |b| b.1)
+    }
+}
+
+/// Workgroup shapes by kind of kernel. Results may differ between tunings in the last bits, since sums change their
+/// order; on one device the tuning is fixed, so its bits are too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tuning {
+    /// Element-wise kernels, embedding lookup, attention.
+    pub element: u32,
+    /// Kernels with one workgroup for a whole vector: norm and softmax.
+    pub reduce: u32,
+    /// Matrix-vector kernels.
+    pub matvec: Shape,
+}
+
+impl Tuning {
+    /// A CPU driver such as lavapipe runs a workgroup on one core, eight invocations at a time in its vector lanes:
+    /// small workgroups without idle lanes, and many rows each, since starting a workgroup costs more than a row.
+    pub const CPU: Self = Self { element: 64, reduce: 8, matvec: Shape { workgroup: 8, rows: 8 } };
+    /// A GPU wants enough workgroups to fill its processors, and 32 or 64 invocations in step.
+    pub const GPU: Self = Self { element: 64, reduce: 256, matvec: Shape { workgroup: 64, rows: 2 } };
+}

@@ -1,0 +1,153 @@
+//! The loader, an instance, and what its devices say about themselves.
+
+use std::ffi::CStr;
+use std::rc::Rc;
+
+use ash::vk;
+
+use super::Error;
+use super::error::During;
+use super::requirements::Caps;
+use crate::results::{Device, DeviceKind};
+
+/// A Vulkan instance.
+pub struct Instance {
+    pub(super) raw: ash::Instance,
+    // Keeps the loader's library loaded for as long as the instance lives.
+    _entry: ash::Entry,
+}
+
+/// A device before anything is created on it.
+#[derive(Debug, Clone)]
+pub struct Physical {
+    pub(super) handle: vk::PhysicalDevice,
+    /// Its identity, for results.
+    pub device: Device,
+    /// What it can do.
+    pub caps: Caps,
+}
+
+impl Instance {
+    /// Loads the loader and creates an instance. Layers come from the loader's environment, as for any application.
+    pub fn new() -> Result<Rc<Self>, Error> {
+        // SAFETY: loading the Vulkan loader runs its initialisers, which is what every Vulkan program does.
+        let entry = unsafe { ash::Entry::load() }.map_err(|e| Error::NoLoader(e.to_string()))?;
+        let application = vk::ApplicationInfo::default()
+            .application_name(c"zinc-barrier engine")
+            .engine_name(c"zinc-barrier engine")
+            .api_version(vk::API_VERSION_1_2);
+        let info = vk::InstanceCreateInfo::default().application_info(&application);
+        // SAFETY: `info` and what it points to live until the call returns.
+        let raw = unsafe { entry.create_instance(&info, None) }.map_err(|result| match result {
+            vk::Result::ERROR_INCOMPATIBLE_DRIVER | vk::Result::ERROR_INITIALIZATION_FAILED => {
+                Error::NoDriver
+            }
+            result => Error::from_result("vkCreateInstance", result),
+        })?;
+        Ok(Rc::new(Self { raw, _entry: entry }))
+    }
+
+    /// All devices, in the loader's order. Empty when drivers are there but show no device.
+    pub fn devices(&self) -> Result<Vec<Physical>, Error> {
+        // SAFETY: the instance is alive.
+        let handles =
+            unsafe { self.raw.enumerate_physical_devices() }.during("vkEnumeratePhysicalDevices")?;
+        Ok(handles
+            .into_iter()
+            .enumerate()
+            .map(|(index, handle)| self.describe(index as u32, handle))
+            .collect())
+    }
+
+    fn describe(&self, index: u32, handle: vk::PhysicalDevice) -> Physical {
+        // SAFETY: `handle` was enumerated from this instance.
+        let plain = unsafe { self.raw.get_physical_device_properties(handle) };
+        let name = plain.device_name_as_c_str().unwrap_or(c"?").to_string_lossy().into_owned();
+        let api = plain.api_version;
+        let mut driver = vk::PhysicalDeviceDriverProperties::default();
+        let mut maintenance = vk::PhysicalDeviceMaintenance3Properties::default();
+        if api >= vk::API_VERSION_1_2 {
+            let mut properties =
+                vk::PhysicalDeviceProperties2::default().push_next(&mut driver).push_next(&mut maintenance);
+            // SAFETY: both structures belong to Vulkan 1.2, which the device has.
+            unsafe { self.raw.get_physical_device_properties2(handle, &mut properties) };
+        }
+        let text = |chars: Result<&CStr, _>| -> String {
+            chars.ok().map(|c: &CStr| c.to_string_lossy().into_owned()).unwrap_or_default()
+        };
+        let driver_text = format!(
+            "{} {}",
+            text(driver.driver_name_as_c_str().map_err(drop)),
+            text(driver.driver_info_as_c_str().map_err(drop))
+        );
+        let kind = match plain.device_type {
+            vk::PhysicalDeviceType::CPU => DeviceKind::Cpu,
+            vk::PhysicalDeviceType::INTEGRATED_GPU => DeviceKind::IntegratedGpu,
+            vk::PhysicalDeviceType::DISCRETE_GPU => DeviceKind::DiscreteGpu,
+            vk::PhysicalDeviceType::VIRTUAL_GPU => DeviceKind::VirtualGpu,
+            _ => DeviceKind::Other,
+        };
+        // SAFETY: as above.
+        let families = unsafe { self.raw.get_physical_device_queue_family_properties(handle) };
+        let computes = |f: &vk::QueueFamilyProperties| f.queue_flags.contains(vk::QueueFlags::COMPUTE);
+        let limits = &plain.limits;
+        let caps = Caps {
+            name: name.clone(),
+            kind,
+            api_version: (vk::api_version_major(api), vk::api_version_minor(api)),
+            compute_family: families.iter().position(computes).map(|family| family as u32),
+            workgroup_invocations: limits.max_compute_work_group_invocations,
+            workgroup_size_x: limits.max_compute_work_group_size[0],
+            shared_memory: limits.max_compute_shared_memory_size,
+            grid: [limits.max_compute_work_group_count[0], limits.max_compute_work_group_count[1]],
+            storage_buffers: limits.max_per_stage_descriptor_storage_buffers,
+            push_constants: limits.max_push_constants_size,
+            storage_range: limits.max_storage_buffer_range.into(),
+            allocation: maintenance.max_memory_allocation_size,
+            alignment: limits.min_storage_buffer_offset_alignment,
+        };
+        let device = Device {
+            index,
+            name,
+            driver: driver_text.trim().to_owned(),
+            driver_version: driver_version(driver.driver_id, plain.driver_version),
+            api_version: version(api),
+            kind,
+        };
+        Physical { handle, device, caps }
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // SAFETY: every device holds its instance, so none is left; the entry is dropped after this.
+        unsafe { self.raw.destroy_instance(None) };
+    }
+}
+
+fn version(v: u32) -> String {
+    format!("{}.{}.{}", vk::api_version_major(v), vk::api_version_minor(v), vk::api_version_patch(v))
+}
+
+/// NVIDIA's proprietary driver packs 10, 8, 8 and 6 bits; Mesa and others pack as Vulkan does.
+fn driver_version(id: vk::DriverId, v: u32) -> String {
+    if id == vk::DriverId::NVIDIA_PROPRIETARY {
+        format!("{}.{}.{}", v >> 22, (v >> 14) & 0xff, (v >> 6) & 0xff)
+    } else {
+        version(v)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_version_is_unpacked_as_its_vendor_packs_it() {
+        assert_eq!(
+            driver_version(vk::DriverId::NVIDIA_PROPRIETARY, 580 << 22 | 159 << 14 | 3 << 6),
+            "580.159.3"
+        );
+        assert_eq!(driver_version(vk::DriverId::MESA_RADV, vk::make_api_version(0, 22, 3, 6)), "22.3.6");
+    }
+}
