@@ -33,7 +33,9 @@ fn compile() -> Result<(), String> {
             .arg(&binary)
             .arg(source)
             .output()
-            .map_err(|e| format!("cannot start glslangValidator ({e}): run tests/setup, which installs it"))?;
+            .map_err(|e| {
+                format!("cannot start glslangValidator ({e}): run tests/setup, which installs it")
+            })?;
         if !output.status.success() {
             return Err(format!("{}:\n{}", source.display(), String::from_utf8_lossy(&output.stdout)));
         }

@@ -62,7 +62,8 @@ impl Gpu {
     pub fn open() -> Result<Gpu> {
         // SAFETY: the loader is a well-behaved library, and outlives every use in the struct that keeps it.
         let entry = unsafe { Entry::load() }.context("cannot load the Vulkan loader: run tests/setup")?;
-        let application = vk::ApplicationInfo::default().application_name(c"stream").api_version(vk::API_VERSION_1_3);
+        let application =
+            vk::ApplicationInfo::default().application_name(c"stream").api_version(vk::API_VERSION_1_3);
         let create = vk::InstanceCreateInfo::default().application_info(&application);
         // SAFETY: the structures live through the call; the instance is destroyed in `drop` before the entry goes.
         let instance = unsafe { entry.create_instance(&create, None) }.context("vkCreateInstance")?;
@@ -82,7 +83,8 @@ impl Gpu {
         let pool = vk::DescriptorPoolCreateInfo::default().max_sets(4096).pool_sizes(&sizes);
         let query = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(2);
         // SAFETY: the device is valid, the structures live through the calls.
-        let (pool, queries) = unsafe { (device.create_descriptor_pool(&pool, None)?, device.create_query_pool(&query, None)?) };
+        let (pool, queries) =
+            unsafe { (device.create_descriptor_pool(&pool, None)?, device.create_query_pool(&query, None)?) };
         Ok(Gpu {
             _entry: entry,
             instance,
@@ -115,7 +117,8 @@ impl Gpu {
             let families = instance.get_physical_device_queue_family_properties(physical);
             let family = families.iter().position(|f| f.queue_flags.contains(vk::QueueFlags::COMPUTE));
             let family = family.with_context(|| format!("{name} has no compute queue"))? as u32;
-            let queue = [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&[1.0])];
+            let queue =
+                [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&[1.0])];
             let mut features = vk::PhysicalDeviceVulkan13Features::default().synchronization2(true);
             let create = vk::DeviceCreateInfo::default().queue_create_infos(&queue).push_next(&mut features);
             let device = instance.create_device(physical, &create, None).context("vkCreateDevice")?;
@@ -142,7 +145,8 @@ impl Gpu {
         // SAFETY: the device is valid; the whole of a fresh allocation is mapped and written once.
         unsafe {
             let handle = self.device.allocate_memory(&info, None).context("vkAllocateMemory")?;
-            let address = self.device.map_memory(handle, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty())?.cast::<u8>();
+            let address =
+                self.device.map_memory(handle, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty())?.cast::<u8>();
             address.write_bytes(0, size as usize);
             Ok(Memory { handle, address, size })
         }
@@ -170,7 +174,8 @@ impl Gpu {
             format!("no kernel is called '{kernel}'; there are {}", names.join(", "))
         })?;
         let words = ash::util::read_spv(&mut std::io::Cursor::new(bytes))?;
-        let flags = if base { vk::PipelineCreateFlags::DISPATCH_BASE } else { vk::PipelineCreateFlags::empty() };
+        let flags =
+            if base { vk::PipelineCreateFlags::DISPATCH_BASE } else { vk::PipelineCreateFlags::empty() };
         const MAIN: &CStr = c"main";
         // SAFETY: the module was compiled from our GLSL for this interface; structures live through the calls.
         let pipeline = unsafe {

@@ -82,14 +82,33 @@ pub enum Groups {
 /// One recorded command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    Barrier { api: Api, subject: Subject, barrier: Barrier },
+    Barrier {
+        api: Api,
+        subject: Subject,
+        barrier: Barrier,
+    },
     /// Binds the pipeline, a fresh descriptor set with `parts` from binding 0 on, and the push constant; dispatches.
-    Dispatch { kernel: String, parts: Vec<Part>, groups: Groups, k: u32 },
-    Bind { kernel: String, dynamic: bool },
-    Use { set: String, offsets: Vec<u32> },
+    Dispatch {
+        kernel: String,
+        parts: Vec<Part>,
+        groups: Groups,
+        k: u32,
+    },
+    Bind {
+        kernel: String,
+        dynamic: bool,
+    },
+    Use {
+        set: String,
+        offsets: Vec<u32>,
+    },
     Push(u32),
     Go(Groups),
-    Copy { api: Api, from: Part, to: Part },
+    Copy {
+        api: Api,
+        from: Part,
+        to: Part,
+    },
     Fill(Part, u32),
     Update(Part, Vec<u32>),
     CopyToImage(Part, String),
@@ -112,20 +131,44 @@ pub struct Recording {
 /// What the host does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Statement {
-    Memory { name: String, size: u64 },
-    Buffer { name: String, size: u64, place: Option<(String, u64)> },
+    Memory {
+        name: String,
+        size: u64,
+    },
+    Buffer {
+        name: String,
+        size: u64,
+        place: Option<(String, u64)>,
+    },
     Destroy(String),
-    Data { buffer: String, data: Data },
+    Data {
+        buffer: String,
+        data: Data,
+    },
     Image(String),
     Event(String),
-    Set { name: String, dynamic: bool },
-    Write { set: String, binding: u32, parts: Vec<Part> },
-    CopySet { from: (String, u32), to: (String, u32), count: u32 },
+    Set {
+        name: String,
+        dynamic: bool,
+    },
+    Write {
+        set: String,
+        binding: u32,
+        parts: Vec<Part>,
+    },
+    CopySet {
+        from: (String, u32),
+        to: (String, u32),
+        count: u32,
+    },
     Record(Recording),
     /// Recorded at the same time, each by a thread of its own.
     Threads(Vec<Recording>),
     Reset(String),
-    Submit { api: Api, names: Vec<String> },
+    Submit {
+        api: Api,
+        names: Vec<String>,
+    },
     Wait,
 }
 
@@ -196,7 +239,9 @@ fn begin(words: &[&str]) -> Result<Recording> {
 fn statement(verb: &str, words: &[&str]) -> Result<Statement> {
     Ok(match (verb, words) {
         ("memory", [name, size]) => Statement::Memory { name: name.to_string(), size: number(size)? },
-        ("buffer", [name, size]) => Statement::Buffer { name: name.to_string(), size: number(size)?, place: None },
+        ("buffer", [name, size]) => {
+            Statement::Buffer { name: name.to_string(), size: number(size)?, place: None }
+        }
         ("buffer", [name, size, "in", memory, "at", offset]) => {
             let place = Some((memory.to_string(), number(offset)?));
             Statement::Buffer { name: name.to_string(), size: number(size)?, place }
@@ -219,8 +264,12 @@ fn statement(verb: &str, words: &[&str]) -> Result<Statement> {
             count: number(count)?,
         },
         ("reset", [name]) => Statement::Reset(name.to_string()),
-        ("submit", names) if !names.is_empty() => Statement::Submit { api: Api::First, names: strings(names) },
-        ("submit2", names) if !names.is_empty() => Statement::Submit { api: Api::Second, names: strings(names) },
+        ("submit", names) if !names.is_empty() => {
+            Statement::Submit { api: Api::First, names: strings(names) }
+        }
+        ("submit2", names) if !names.is_empty() => {
+            Statement::Submit { api: Api::Second, names: strings(names) }
+        }
         ("wait", []) => Statement::Wait,
         _ => bail!("no such statement outside a command buffer"),
     })
@@ -228,7 +277,9 @@ fn statement(verb: &str, words: &[&str]) -> Result<Statement> {
 
 fn command(verb: &str, words: &[&str]) -> Result<Command> {
     let (verb, api) = match verb {
-        "barrier2" | "buffer-barrier2" | "image-barrier2" | "copy2" => (verb.trim_end_matches('2'), Api::Second),
+        "barrier2" | "buffer-barrier2" | "image-barrier2" | "copy2" => {
+            (verb.trim_end_matches('2'), Api::Second)
+        }
         _ => (verb, Api::First),
     };
     Ok(match (verb, words) {
@@ -337,7 +388,8 @@ fn part(word: &str) -> Result<Part> {
         return Ok(Part { buffer: word.to_string(), offset: 0, size: None });
     };
     let range = range.strip_suffix(']').and_then(|r| r.split_once(':'));
-    let (offset, size) = range.with_context(|| format!("'{word}': a part is NAME, NAME[OFFSET:SIZE] or NAME[OFFSET:]"))?;
+    let (offset, size) =
+        range.with_context(|| format!("'{word}': a part is NAME, NAME[OFFSET:SIZE] or NAME[OFFSET:]"))?;
     let size = if size.is_empty() { None } else { Some(number(size)?) };
     Ok(Part { buffer: buffer.to_string(), offset: number(offset)?, size })
 }
@@ -378,14 +430,19 @@ mod tests {
             submit c
         ";
         let statements: Vec<Statement> = parse(program).unwrap().into_iter().map(|(_, s)| s).collect();
-        let [Statement::Buffer { size: 1024, .. }, Statement::Record(recording), Statement::Submit { names, .. }] =
-            statements.as_slice()
+        let [
+            Statement::Buffer { size: 1024, .. },
+            Statement::Record(recording),
+            Statement::Submit { names, .. },
+        ] = statements.as_slice()
         else {
             panic!("{statements:?}")
         };
         assert_eq!(names, &["c"]);
         assert!(recording.usage.once && !recording.usage.secondary);
-        let Command::Dispatch { parts, groups, k: 7, .. } = &recording.commands[0].1 else { panic!("{recording:?}") };
+        let Command::Dispatch { parts, groups, k: 7, .. } = &recording.commands[0].1 else {
+            panic!("{recording:?}")
+        };
         assert_eq!(parts[1], Part { buffer: "b".into(), offset: 64, size: Some(64) });
         assert_eq!(*groups, Groups::Indirect(Part { buffer: "args".into(), offset: 4, size: None }));
         let Command::Barrier { api: Api::Second, barrier, .. } = &recording.commands[1].1 else { panic!() };

@@ -42,7 +42,9 @@ fn run() -> Result<Value> {
     let mut all = blake3::Hasher::new();
     let mut buffers = Map::new();
     for buffer in contents {
-        all.update(buffer.name.as_bytes()).update(&(buffer.bytes.len() as u64).to_le_bytes()).update(&buffer.bytes);
+        all.update(buffer.name.as_bytes())
+            .update(&(buffer.bytes.len() as u64).to_le_bytes())
+            .update(&buffer.bytes);
         let words: Vec<u32> =
             buffer.bytes.as_chunks::<4>().0.iter().take(4).map(|bytes| u32::from_le_bytes(*bytes)).collect();
         let digest = blake3::hash(&buffer.bytes).to_hex().to_string();

@@ -75,7 +75,13 @@ impl Objects {
         let buffer = Objects::find(&self.buffers, "buffer", &part.buffer)?;
         let size = part.size.unwrap_or(buffer.size.saturating_sub(part.offset));
         let inside = part.offset.checked_add(size).is_some_and(|end| end <= buffer.size) && size > 0;
-        ensure!(inside, "bytes {}..+{size} are not inside buffer '{}' of {}", part.offset, part.buffer, buffer.size);
+        ensure!(
+            inside,
+            "bytes {}..+{size} are not inside buffer '{}' of {}",
+            part.offset,
+            part.buffer,
+            buffer.size
+        );
         Ok((buffer, part.offset, size))
     }
 

@@ -42,11 +42,15 @@ impl Player<'_> {
         match statement {
             Statement::Memory { name, size } => {
                 let memory = self.gpu.allocate(*size, u32::MAX)?;
-                ensure!(self.objects.memories.insert(name.clone(), memory).is_none(), "'{name}' exists already");
+                ensure!(
+                    self.objects.memories.insert(name.clone(), memory).is_none(),
+                    "'{name}' exists already"
+                );
             }
             Statement::Buffer { name, size, place } => self.buffer(name, *size, place.as_ref())?,
             Statement::Destroy(name) => {
-                let buffer = self.objects.buffers.remove(name).with_context(|| format!("no buffer '{name}'"))?;
+                let buffer =
+                    self.objects.buffers.remove(name).with_context(|| format!("no buffer '{name}'"))?;
                 self.destroy(buffer);
             }
             Statement::Data { buffer, data } => {
@@ -97,8 +101,10 @@ impl Player<'_> {
                 unsafe { device.reset_command_buffer(commands.handle, flags) }?;
             }
             Statement::Submit { api, names } => self.submit(*api, names)?,
-            // SAFETY: one thread uses the queue.
-            Statement::Wait => unsafe { device.queue_wait_idle(self.gpu.queue) }.context("vkQueueWaitIdle")?,
+            Statement::Wait => {
+                // SAFETY: one thread uses the queue.
+                unsafe { device.queue_wait_idle(self.gpu.queue) }.context("vkQueueWaitIdle")?;
+            }
         }
         Ok(())
     }
@@ -120,7 +126,11 @@ impl Player<'_> {
                 Some((memory, offset)) => (Objects::find(&self.objects.memories, "memory", memory)?, *offset),
             };
             let inside = offset.checked_add(needs.size).is_some_and(|end| end <= memory.size);
-            ensure!(inside && offset % needs.alignment == 0, "it does not fit at {offset} (alignment {})", needs.alignment);
+            ensure!(
+                inside && offset % needs.alignment == 0,
+                "it does not fit at {offset} (alignment {})",
+                needs.alignment
+            );
             device.bind_buffer_memory(handle, memory.handle, offset).context("vkBindBufferMemory")?;
             let buffer = Buffer { handle, size, memory, offset, owns_memory: place.is_none() };
             self.objects.buffers.insert(name.into(), buffer);
@@ -169,8 +179,12 @@ impl Player<'_> {
         // SAFETY: the device is valid, the family was asked for when it was created.
         unsafe {
             let pool = self.gpu.device.create_command_pool(&pool, None).context("vkCreateCommandPool")?;
-            let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).level(level).command_buffer_count(1);
-            let handle = self.gpu.device.allocate_command_buffers(&info).context("vkAllocateCommandBuffers")?[0];
+            let info = vk::CommandBufferAllocateInfo::default()
+                .command_pool(pool)
+                .level(level)
+                .command_buffer_count(1);
+            let handle =
+                self.gpu.device.allocate_command_buffers(&info).context("vkAllocateCommandBuffers")?[0];
             self.objects.commands.insert(recording.name.clone(), CommandBuffer { handle, pool });
         }
         Ok(())
@@ -182,7 +196,8 @@ impl Player<'_> {
         }
         let (gpu, objects) = (self.gpu, &self.objects);
         std::thread::scope(|scope| {
-            let threads: Vec<_> = recordings.iter().map(|r| scope.spawn(move || record(gpu, objects, r))).collect();
+            let threads: Vec<_> =
+                recordings.iter().map(|r| scope.spawn(move || record(gpu, objects, r))).collect();
             for thread in threads {
                 match thread.join() {
                     Ok(recorded) => recorded?,
@@ -207,8 +222,10 @@ impl Player<'_> {
                     device.queue_submit(queue, &[info], vk::Fence::null()).context("vkQueueSubmit")
                 }
                 Api::Second => {
-                    let infos: Vec<_> =
-                        buffers.iter().map(|b| vk::CommandBufferSubmitInfo::default().command_buffer(*b)).collect();
+                    let infos: Vec<_> = buffers
+                        .iter()
+                        .map(|b| vk::CommandBufferSubmitInfo::default().command_buffer(*b))
+                        .collect();
                     let info = vk::SubmitInfo2::default().command_buffer_infos(&infos);
                     device.queue_submit2(queue, &[info], vk::Fence::null()).context("vkQueueSubmit2")
                 }

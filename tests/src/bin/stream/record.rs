@@ -107,22 +107,40 @@ impl Recorder<'_> {
                     let (buffer, offset, _) = objects.part(part)?;
                     let image = Objects::find(&objects.images, "image", image)?.handle;
                     let layout = vk::ImageLayout::TRANSFER_DST_OPTIMAL;
-                    device.cmd_copy_buffer_to_image(commands, buffer.handle, image, layout, &[whole_image(offset)]);
+                    device.cmd_copy_buffer_to_image(
+                        commands,
+                        buffer.handle,
+                        image,
+                        layout,
+                        &[whole_image(offset)],
+                    );
                 }
                 Command::CopyFromImage(image, part) => {
                     let (buffer, offset, _) = objects.part(part)?;
                     let image = Objects::find(&objects.images, "image", image)?.handle;
                     let layout = vk::ImageLayout::TRANSFER_SRC_OPTIMAL;
-                    device.cmd_copy_image_to_buffer(commands, image, layout, buffer.handle, &[whole_image(offset)]);
+                    device.cmd_copy_image_to_buffer(
+                        commands,
+                        image,
+                        layout,
+                        buffer.handle,
+                        &[whole_image(offset)],
+                    );
                 }
                 Command::SetEvent(event, stages) => {
                     let event = Objects::find(&objects.events, "event", event)?;
-                    device.cmd_set_event(commands, event, vk::PipelineStageFlags::from_raw(stages.bits() as u32));
+                    device.cmd_set_event(
+                        commands,
+                        event,
+                        vk::PipelineStageFlags::from_raw(stages.bits() as u32),
+                    );
                 }
                 Command::WaitEvent(event, barrier) => {
                     let event = [Objects::find(&objects.events, "event", event)?];
                     let ((src, src_access), (dst, dst_access)) = (first(barrier.src), first(barrier.dst));
-                    let memory = [vk::MemoryBarrier::default().src_access_mask(src_access).dst_access_mask(dst_access)];
+                    let memory = [vk::MemoryBarrier::default()
+                        .src_access_mask(src_access)
+                        .dst_access_mask(dst_access)];
                     device.cmd_wait_events(commands, &event, src, dst, &memory, &[], &[]);
                 }
                 Command::ResetQueries => device.cmd_reset_query_pool(commands, self.gpu.queries, 0, 2),
@@ -160,7 +178,9 @@ impl Recorder<'_> {
         let layout = self.gpu.layouts(set.dynamic).pipeline;
         let point = vk::PipelineBindPoint::COMPUTE;
         // SAFETY: as in `bind`; the set's layout is the pipeline layout's first.
-        unsafe { self.gpu.device.cmd_bind_descriptor_sets(self.commands, point, layout, 0, &[set.handle], offsets) };
+        unsafe {
+            self.gpu.device.cmd_bind_descriptor_sets(self.commands, point, layout, 0, &[set.handle], offsets)
+        };
     }
 
     fn push(&self, k: u32) {
@@ -235,7 +255,9 @@ impl Recorder<'_> {
         let flags = vk::DependencyFlags::empty();
         let (buffers, images) = (buffers.as_slice(), images.as_slice());
         // SAFETY: handles are alive, the command buffer is recording.
-        unsafe { self.gpu.device.cmd_pipeline_barrier(self.commands, src, dst, flags, memory, buffers, images) };
+        unsafe {
+            self.gpu.device.cmd_pipeline_barrier(self.commands, src, dst, flags, memory, buffers, images)
+        };
     }
 
     fn barrier_second(&self, barrier: Barrier, buffer: Option<BufferRange>, image: Option<Transition>) {

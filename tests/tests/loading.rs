@@ -1,0 +1,135 @@
+//! The layer in the real loader: inserted by each of the ways that the README names, once, and kept out when asked.
+
+use std::path::Path;
+
+use zinc_tests::artefacts;
+use zinc_tests::layer::{read_report, write_manifest};
+use zinc_tests::stream::scratch;
+use zinc_tests::{Child, Ended, Stream, vulkan};
+
+const ENABLE: (&str, &str) = ("ZINC_BARRIER", "1");
+const NAME: (&str, &str) = ("VK_INSTANCE_LAYERS", "zinc_barrier");
+const DISABLE: (&str, &str) = ("DISABLE_ZINC_BARRIER", "1");
+
+fn stream() -> Stream {
+    Stream::new(
+        "
+        buffer a 1024
+        buffer b 1024
+        begin x
+            dispatch step a b
+            barrier compute_shader/shader_write -> compute_shader/shader_read
+            dispatch step b a
+        end
+        submit x
+        wait
+    ",
+    )
+}
+
+/// `zinc-barrier ARGS` with its home in a folder.
+fn zinc_barrier(home: &Path, args: &[&str]) -> Ended {
+    Child::new(&artefacts::installer())
+        .args(args)
+        .env("HOME", home)
+        .env("XDG_DATA_HOME", home.join("data"))
+        .run()
+}
+
+/// Plays a stream with its home in a folder and says how often the layer was inserted and whether it reported.
+fn inserted(home: &Path, variables: &[(&str, &str)]) -> (usize, bool) {
+    let report = home.join("report.json");
+    let _ = std::fs::remove_file(&report);
+    let mut child = stream().child(home).env("XDG_DATA_HOME", home.join("data"));
+    child = child.env("ZINC_BARRIER_REPORT", &report).env("VK_LOADER_DEBUG", "layer");
+    for (name, value) in variables {
+        child = child.env(name, value);
+    }
+    let ended = child.run().succeeded();
+    let insertions = ended.stderr.lines().filter(|line| {
+        let line = line.to_lowercase();
+        line.contains("insert instance layer") && line.contains("zinc_barrier")
+    });
+    let reported = report.exists();
+    if reported {
+        assert_eq!(read_report(&report).totals.dispatches, 2, "{}", ended.transcript());
+    }
+    (insertions.count(), reported)
+}
+
+#[test]
+fn an_explicit_manifest_and_the_layer_s_name_insert_it_once() {
+    assert!(stream().under("alias-only").report.is_some());
+    let folder = scratch();
+    let layers = folder.path().join("layers");
+    write_manifest(&layers, None);
+    let path = layers.display().to_string();
+    assert_eq!(inserted(folder.path(), &[NAME, ("VK_LAYER_PATH", &path)]), (1, true));
+    assert_eq!(inserted(folder.path(), &[("VK_LAYER_PATH", &path)]), (0, false), "nobody asked for it");
+}
+
+#[test]
+fn an_installed_layer_is_inserted_once_by_either_variable_or_by_both() {
+    let home = scratch();
+    zinc_barrier(home.path(), &["install", "--user"]).succeeded();
+    assert_eq!(inserted(home.path(), &[]), (0, false), "nobody asked for it");
+    assert_eq!(inserted(home.path(), &[NAME]), (1, true), "by name");
+    assert_eq!(inserted(home.path(), &[ENABLE]), (1, true), "by the enabling variable");
+    assert_eq!(inserted(home.path(), &[NAME, ENABLE]), (1, true), "by both");
+}
+
+#[test]
+fn the_disabling_variable_keeps_it_out() {
+    let home = scratch();
+    zinc_barrier(home.path(), &["install", "--user"]).succeeded();
+    let (_, reported) = inserted(home.path(), &[ENABLE, DISABLE]);
+    assert!(!reported, "DISABLE_ZINC_BARRIER must win over ZINC_BARRIER");
+}
+
+#[test]
+fn installing_twice_is_installing_once_and_uninstalling_leaves_nothing() {
+    let home = scratch();
+    zinc_barrier(home.path(), &["install", "--user"]).succeeded();
+    let once = files(home.path());
+    assert!(once.iter().any(|f| f.contains("explicit_layer.d")), "{once:?}");
+    assert!(once.iter().any(|f| f.contains("implicit_layer.d")), "{once:?}");
+    zinc_barrier(home.path(), &["install", "--user"]).succeeded();
+    assert_eq!(files(home.path()), once);
+    zinc_barrier(home.path(), &["uninstall", "--user"]).succeeded();
+    assert_eq!(files(home.path()), Vec::<String>::new());
+}
+
+/// All files below a folder.
+fn files(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_path_buf()];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            match entry.path() {
+                path if path.is_dir() => open.push(path),
+                path => found.push(path.display().to_string()),
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn vulkaninfo_says_the_same_with_the_layer() {
+    let home = scratch();
+    zinc_barrier(home.path(), &["install", "--user"]).succeeded();
+    let summary = |variables: &[(&str, &str)]| {
+        let mut child = Child::new("vulkaninfo").arg("--summary").envs(&vulkan::environment(home.path()));
+        child = child.env("XDG_DATA_HOME", home.path().join("data"));
+        for (name, value) in variables {
+            child = child.env(name, value);
+        }
+        child.run().succeeded().stdout
+    };
+    let without = summary(&[]);
+    assert!(without.contains("zinc_barrier"), "the installed layer is not even listed:\n{without}");
+    for variables in [&[ENABLE][..], &[NAME], &[ENABLE, NAME]] {
+        assert_eq!(summary(variables), without, "with {variables:?}");
+    }
+}
