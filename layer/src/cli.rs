@@ -37,8 +37,8 @@ Examples:
     ZINC_BARRIER=1 ZINC_BARRIER_POLICY=stock ZINC_BARRIER_WOULD_EMIT=1 vkcube --c 100
 
   Drop what no two accesses need, and keep the counts as JSON:
-    ZINC_BARRIER=1 ZINC_BARRIER_POLICY=alias-only ZINC_BARRIER_REPORT=/tmp/%p.json PROGRAM
-    zinc-barrier report /tmp/*.json
+    ZINC_BARRIER=1 ZINC_BARRIER_POLICY=alias-only ZINC_BARRIER_REPORT=counts-%p.json PROGRAM
+    zinc-barrier report counts-*.json
 
   Would a missing barrier have been noticed? Issue unordered operations last first; compare the output:
     ZINC_BARRIER=1 ZINC_BARRIER_SHUFFLE=reverse ZINC_BARRIER_REPORT=off PROGRAM

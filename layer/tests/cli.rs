@@ -220,6 +220,23 @@ fn the_doctor_names_the_loader_and_says_that_nothing_is_installed() {
     assert_eq!(home.run(&["doctor", "--check"]).status.code(), Some(1));
 }
 
+/// The manifests against the real loader: whatever it is, it must take them.
+#[test]
+fn the_real_library_is_inserted_both_ways_after_install() {
+    let home = Home::new();
+    let library =
+        Path::new(env!("CARGO_BIN_EXE_zinc-barrier")).with_file_name("deps").join("libzinc_barrier.so");
+    home.good(&["install", "--library", &library.display().to_string()]);
+    let printed = home.good(&["doctor", "--check"]);
+    let inserted = format!("inserted, from {}", home.path(LIBRARY).canonicalize().unwrap().display());
+    for way in ["VK_INSTANCE_LAYERS=zinc_barrier", "ZINC_BARRIER=1"] {
+        assert!(printed.contains(&format!("{way}: {inserted}")), "{printed}");
+    }
+    assert!(printed.contains("this environment as it is: not inserted"), "{printed}");
+    home.good(&["uninstall"]);
+    assert_eq!(home.run(&["doctor", "--check"]).status.code(), Some(1));
+}
+
 #[test]
 fn the_doctor_finds_the_manifests_and_a_library_that_cannot_be_opened() {
     let home = Home::new();
