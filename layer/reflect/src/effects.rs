@@ -127,7 +127,7 @@ impl<'a, 'w> Effects<'a, 'w> {
     fn through(&mut self, inst: &Inst<'_>, id: u32, direction: Direction, shared: bool) {
         let parsed = self.parsed;
         let ty = parsed.type_of(id);
-        let shared = shared || parsed.decorations.shared.contains(&id);
+        let shared = shared || parsed.shared_anywhere;
         let places: Vec<Place> = self.flow.denotes(id).collect();
         if places.is_empty() {
             if parsed.types.is_address(ty) {

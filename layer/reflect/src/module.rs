@@ -83,6 +83,9 @@ pub(crate) struct Parsed<'w> {
     pub untyped: bool,
     /// Whether physical addresses exist.
     pub physical: bool,
+    /// Whether something other than a variable or a structure is `Coherent` or `Volatile` (a parameter, a chain): what
+    /// it is used for later isn't followed, so any access may be meant.
+    pub shared_anywhere: bool,
 }
 
 /// Newest SPIR-V version whose rules are known.
@@ -106,6 +109,7 @@ pub(crate) fn parse(words: &[u32]) -> Result<Parsed<'_>, ReflectError> {
         outside: Vec::new(),
         untyped: false,
         physical: false,
+        shared_anywhere: false,
     };
     if header.version > NEWEST || header.version.0 != 1 {
         parsed.object(format!("SPIR-V version {}.{}", header.version.0, header.version.1));
@@ -147,6 +151,9 @@ pub(crate) fn parse(words: &[u32]) -> Result<Parsed<'_>, ReflectError> {
     define_unlisted(&mut parsed, &instructions, header.bound);
     parsed.instructions = instructions;
     apply_groups(&mut parsed)?;
+    parsed.shared_anywhere = parsed.decorations.shared.iter().any(|id| {
+        !parsed.variables.contains_key(id) && !matches!(parsed.types.get(*id), Some(Type::Struct { .. }))
+    });
     for entry in &parsed.entries {
         if !parsed.functions.contains_key(&entry.function) {
             let what =

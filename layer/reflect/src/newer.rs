@@ -1,7 +1,7 @@
 //! Instructions and capabilities that the grammar of rspirv 0.13 (SDK 1.4.341) doesn't know yet.
 //!
-//! Real applications are ahead of any grammar: llama.cpp's Vulkan backend of mid 2026 carries each of the first six
-//! capabilities below. They are listed by number, with names and numbers from the `spirv.h` and
+//! Real applications are ahead of any grammar: llama.cpp's Vulkan backend (ggml 0.27) has modules with
+//! the capabilities 4229, 4232, 5447 and 6912 below. They are listed by number, with names and numbers from the `spirv.h` and
 //! `spirv.core.grammar.json` of Khronos' SPIRV-Headers (`Reserved` and `Conversion` sections). When rspirv catches
 //! up, an entry here becomes redundant and not wrong.
 

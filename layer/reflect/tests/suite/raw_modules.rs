@@ -193,6 +193,7 @@ fn cooperative(decodes: bool, per_element: bool) -> EntryPoint {
     let matrix = raw.declare(Op::TypeCooperativeMatrixKHR, &[common.float, zero, sixteen, sixteen, zero]);
     let layout_type = raw.declare(Op::TypeTensorLayoutNV, &[zero, zero]);
     let coded = raw.declare(Op::TypePointer, &[physical, common.float]);
+    let slot_type = raw.declare(Op::TypePointer, &[StorageClass::Function as u32, coded]);
     let decode_type = raw.declare(Op::TypeFunction, &[common.float, coded]);
     let element_type = raw.declare(Op::TypeFunction, &[common.float, common.uint, common.uint, common.float]);
     let buffers = [0, 1, 2].map(|binding| raw.buffer(&common, binding));
@@ -212,7 +213,12 @@ fn cooperative(decodes: bool, per_element: bool) -> EntryPoint {
     raw.end();
 
     raw.begin(decode, common.float, decode_type, &[(coded, pointer)]);
-    let x = raw.value(Op::Load, common.float, &[pointer, 2, 4]);
+    // As compilers write it: the parameter waits in a local variable, seen through another type.
+    let slot = raw.value(Op::Variable, slot_type, &[StorageClass::Function as u32]);
+    let cast = raw.value(Op::Bitcast, coded, &[pointer]);
+    raw.op(Op::Store, &[slot, cast]);
+    let back = raw.value(Op::Load, coded, &[slot]);
+    let x = raw.value(Op::Load, common.float, &[back, 2, 4]);
     raw.op(Op::ReturnValue, &[x]);
     raw.op(Op::FunctionEnd, &[]);
     let parameters = [(common.uint, row), (common.uint, column), (common.float, element)];
@@ -257,4 +263,66 @@ fn a_descriptor_without_a_binding_makes_its_user_unknown() {
     };
     assert!(build(true).is_some_and(|reason| reason.contains("no set or binding")));
     assert_eq!(build(false), None);
+}
+
+/// A store through a chain of copies written backwards, which no compiler does: each round settles one link.
+fn backwards(links: usize) -> EntryPoint {
+    two_buffers(&[], |raw, common, _, [p, _]| {
+        let ids: Vec<u32> = (0..links).map(|_| raw.id()).collect();
+        for (link, id) in ids.iter().enumerate() {
+            raw.op(Op::CopyObject, &[common.to_float, *id, ids.get(link + 1).copied().unwrap_or(p)]);
+        }
+        raw.op(Op::Store, &[ids[0], common.zero]);
+    })
+}
+
+#[test]
+fn pointers_that_need_too_many_rounds_are_given_up_on() {
+    let short = backwards(30);
+    assert_eq!((short.unknown.as_deref(), direction(&short, 0)), (None, Direction::WRITE));
+    let long = backwards(300);
+    assert!(
+        long.unknown.as_ref().is_some_and(|reason| reason.contains("don't settle")),
+        "{:?}",
+        long.unknown
+    );
+    assert_eq!(direction(&long, 0), Direction::BOTH);
+}
+
+/// A store through a pointer that may be any of the first `elements` descriptors of an array.
+fn any_of(elements: u32) -> EntryPoint {
+    let mut raw = Raw::new(&[Capability::Shader, Capability::VariablePointers], LOGICAL, MAIN);
+    let common = raw.common();
+    let bool_type = raw.declare(Op::TypeBool, &[]);
+    let yes = raw.value(Op::ConstantTrue, bool_type, &[]);
+    let indices: Vec<u32> = (0..=elements).map(|value| raw.constant(common.uint, value)).collect();
+    let blocks = raw.declare(Op::TypeArray, &[common.block, indices[elements as usize]]);
+    let storage = StorageClass::StorageBuffer as u32;
+    let to_blocks = raw.declare(Op::TypePointer, &[storage, blocks]);
+    let array = raw.value(Op::Variable, to_blocks, &[storage]);
+    raw.bind(array, 0, 0);
+    raw.begin(MAIN, common.void, common.procedure, &[]);
+    let mut pointer = 0;
+    for index in &indices[..elements as usize] {
+        let next = raw.value(Op::AccessChain, common.to_float, &[array, *index, indices[0], indices[0]]);
+        pointer = match pointer {
+            0 => next,
+            before => raw.value(Op::Select, common.to_float, &[yes, before, next]),
+        };
+    }
+    raw.op(Op::Store, &[pointer, common.zero]);
+    raw.end();
+    main(raw)
+}
+
+#[test]
+fn a_pointer_that_could_be_anywhere_is_given_up_on() {
+    let some = any_of(200);
+    assert_eq!((some.unknown.as_deref(), direction(&some, 0)), (None, Direction::WRITE));
+    let many = any_of(300);
+    assert!(
+        many.unknown.as_ref().is_some_and(|reason| reason.contains("more than 256")),
+        "{:?}",
+        many.unknown
+    );
 }
