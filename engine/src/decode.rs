@@ -122,6 +122,11 @@ impl Session {
         Ok(&self.logits)
     }
 
+    /// The logits of the last step; zeros before the first.
+    pub fn logits(&self) -> &[f32] {
+        &self.logits
+    }
+
     /// BLAKE3 over the little-endian bits of every logit vector so far, hexadecimal.
     pub fn digest(&self) -> String {
         self.digest.finalize().to_hex().to_string()

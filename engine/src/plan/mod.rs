@@ -13,6 +13,9 @@
 mod decode;
 mod layout;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use decode::matvec_dispatch;
 pub use decode::{Options, decode};
 pub use layout::{Arena, Limits, Placed, Placement, place};

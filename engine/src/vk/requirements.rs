@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn each_thing_that_is_missing_is_named_with_the_device_and_a_remedy() {
-        let broken: [(&str, fn(&mut Caps)); 7] = [
+        type Breakage = fn(&mut Caps);
+        let broken: [(&str, Breakage); 7] = [
             ("apiVersion", |c| c.api_version = (1, 1)),
             ("VK_QUEUE_COMPUTE_BIT", |c| c.compute_family = None),
             ("maxComputeWorkGroupInvocations", |c| c.workgroup_invocations = 128),

@@ -1,0 +1,195 @@
+//! A token's plan, looked at without a driver.
+
+use std::collections::HashMap;
+
+use zinc_shaders::Direction;
+
+use super::*;
+use crate::embedded;
+use crate::gguf::Gguf;
+use crate::model::Model;
+
+fn limits() -> Limits {
+    Limits { alignment: 256, range: 1 << 27, allocation: 1 << 31, grid: [65535, 65535] }
+}
+
+fn with_plan<T>(options: Options, f: impl FnOnce(&Model<'_>, &Placement, &Plan) -> T) -> T {
+    let gguf = Gguf::parse(embedded::MODEL).unwrap();
+    let model = Model::from_gguf(&gguf).unwrap();
+    let placement = place(&model, &options.limits).unwrap();
+    let plan = decode(&model, &placement, &options).unwrap();
+    f(&model, &placement, &plan)
+}
+
+fn options() -> Options {
+    Options { context: 256, tuning: Tuning::CPU, limits: limits() }
+}
+
+#[test]
+fn a_token_is_22_dispatches_a_layer_four_around_them_and_one_copy() {
+    with_plan(options(), |model, _, plan| {
+        assert_eq!(plan.dispatches(), 22 * u64::from(model.config.layers) + 4);
+        assert_eq!(plan.steps.len() as u64, plan.dispatches() + 1);
+        assert!(matches!(plan.steps.last().unwrap().work, Work::Copy { .. }));
+    });
+}
+
+#[test]
+fn every_span_is_aligned_and_inside_its_buffer() {
+    for tuning in [Tuning::CPU, Tuning::GPU] {
+        with_plan(Options { tuning, ..options() }, |_, placement, plan| {
+            for step in &plan.steps {
+                for (span, _) in step.accesses() {
+                    let size = match span.space {
+                        Space::Weights(index) => placement.allocations[index as usize],
+                        space => plan.bytes(space),
+                    };
+                    assert!(span.bytes > 0 && span.offset + span.bytes <= size, "{}: {span:?}", step.label());
+                    assert_eq!(span.offset % 256, 0, "{}: {span:?}", step.label());
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn every_intermediate_is_written_before_it_is_read() {
+    with_plan(options(), |_, _, plan| {
+        let mut written: Vec<Span> = Vec::new();
+        for step in &plan.steps {
+            for (span, direction) in step.accesses() {
+                let by_host = matches!(span.space, Space::Weights(_) | Space::Constants | Space::Step);
+                if direction == Direction::Read && !by_host {
+                    assert!(written.contains(&span), "{} reads {span:?} before it is written", step.label());
+                }
+                if direction == Direction::Write {
+                    assert!(!by_host, "{} writes what belongs to the host", step.label());
+                    written.push(span);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn no_step_works_in_place_and_spans_are_equal_or_disjoint() {
+    with_plan(options(), |_, _, plan| {
+        let mut all: Vec<Span> = Vec::new();
+        for step in &plan.steps {
+            let accesses = step.accesses();
+            for (i, (a, a_direction)) in accesses.iter().enumerate() {
+                for (b, b_direction) in &accesses[..i] {
+                    let both_read = *a_direction == Direction::Read && *b_direction == Direction::Read;
+                    assert!(both_read || !a.overlaps(b), "{} reads what it writes", step.label());
+                }
+                all.push(*a);
+            }
+        }
+        for (i, a) in all.iter().enumerate() {
+            assert!(all[..i].iter().all(|b| a == b || !a.overlaps(b)), "{a:?} overlaps another span in part");
+        }
+    });
+}
+
+fn step<'p>(plan: &'p Plan, label: &str) -> &'p Step {
+    plan.steps.iter().find(|step| step.label() == label).unwrap_or_else(|| panic!("no step {label}"))
+}
+
+#[test]
+fn independent_steps_do_not_conflict_and_dependent_ones_do() {
+    with_plan(options(), |_, _, plan| {
+        let conflict = |a: &str, b: &str| step(plan, a).conflicts(step(plan, b));
+        let independent = [
+            ("attn_q", "attn_k"),
+            ("attn_k", "attn_v"),
+            ("rope_q", "rope_k"),
+            ("rope_k", "write_v"),
+            ("write_k", "write_v"),
+            ("rope_q", "write_k"),
+            ("ffn_gate", "ffn_up"),
+            ("ffn_up", "ffn_silu"),
+        ];
+        for (a, b) in independent {
+            assert!(!conflict(&format!("blk.0.{a}"), &format!("blk.0.{b}")), "{a} and {b} conflict");
+        }
+        let dependent = [
+            ("blk.0.attn_q", "blk.0.rope_q"),  // read after write
+            ("blk.0.write_k", "blk.0.scores"), // read after write through the cache
+            ("blk.0.scores", "blk.1.scores"),  // write after write: layers share intermediates
+            ("blk.0.ffn_residual", "blk.1.attn_norm"),
+            ("blk.0.attn_residual", "blk.0.ffn_residual"), // write after read of the residual stream
+            ("output", "read_logits"),
+        ];
+        for (a, b) in dependent {
+            assert!(conflict(a, b), "{a} and {b} do not conflict");
+        }
+        // Layers have caches of their own.
+        assert!(!conflict("blk.0.write_k", "blk.1.scores"));
+    });
+}
+
+#[test]
+fn the_chain_of_dependent_steps_is_shorter_than_the_stream() {
+    // The least number of barriers that keeps the order of all conflicting steps, without moving any: a barrier goes
+    // before the first step that conflicts with one since the last barrier.
+    with_plan(options(), |model, _, plan| {
+        let (mut since, mut barriers) = (0, 0);
+        for (i, step) in plan.steps.iter().enumerate() {
+            if plan.steps[since..i].iter().any(|earlier| earlier.conflicts(step)) {
+                barriers += 1;
+                since = i;
+            }
+        }
+        assert_eq!(barriers, 17 * model.config.layers + 4, "of {} steps", plan.steps.len());
+    });
+}
+
+#[test]
+fn weights_are_placed_without_overlap_and_split_at_the_allocation_limit() {
+    let gguf = Gguf::parse(embedded::MODEL).unwrap();
+    let model = Model::from_gguf(&gguf).unwrap();
+    let small = Limits { allocation: 300_000, ..limits() };
+    let placement = place(&model, &small).unwrap();
+    assert!(placement.allocations.len() > 5);
+    assert!(placement.allocations.iter().all(|bytes| *bytes <= 300_000));
+    let mut spans: HashMap<Space, Vec<Span>> = HashMap::new();
+    for matrix in model.matrices() {
+        let placed = placement.of(&matrix);
+        for span in [Some(placed.quants), placed.scales].into_iter().flatten() {
+            let others = spans.entry(span.space).or_default();
+            assert!(others.iter().all(|other| !other.overlaps(&span)), "{} overlaps", matrix.name);
+            others.push(span);
+        }
+    }
+}
+
+#[test]
+fn limits_that_do_not_suffice_are_errors_that_name_the_tensor_or_step() {
+    let gguf = Gguf::parse(embedded::MODEL).unwrap();
+    let model = Model::from_gguf(&gguf).unwrap();
+    let place_with = |limits: Limits| place(&model, &limits).unwrap_err().to_string();
+    let error = place_with(Limits { range: 20_000, ..limits() });
+    assert!(error.contains("token_embd.weight") && error.contains("20000"), "{error}");
+    let error = place_with(Limits { allocation: 20_000, ..limits() });
+    assert!(error.contains("token_embd.weight") && error.contains("allocates"), "{error}");
+
+    let placement = place(&model, &limits()).unwrap();
+    let decode_with = |options: Options| decode(&model, &placement, &options).unwrap_err().to_string();
+    let error = decode_with(Options { context: 4096, ..options() });
+    assert!(error.contains("4096") && error.contains("1024"), "{error}");
+    let error = decode_with(Options { context: 0, ..options() });
+    assert!(error.contains("context of 0"), "{error}");
+    let narrow = Limits { grid: [4, 4], ..limits() };
+    let error = decode_with(Options { limits: narrow, ..options() });
+    assert!(error.contains("workgroups"), "{error}");
+}
+
+#[test]
+fn more_rows_than_one_grid_dimension_holds_continue_along_the_other() {
+    let shape = Shape { workgroup: 64, rows: 2 };
+    let (_, grid) = matvec_dispatch(crate::quant::WeightType::Q8_0, 151_936, shape, 65535);
+    assert_eq!(grid, [65535, 2]);
+    assert!(grid[0] * grid[1] * 2 >= 151_936);
+    let (_, grid) = matvec_dispatch(crate::quant::WeightType::F32, 1, shape, 65535);
+    assert_eq!(grid, [1, 1]);
+}
