@@ -83,11 +83,11 @@ fn build() -> PathBuf {
     assert!(output.status.success(), "the programs under test do not build; cargo's messages are above");
     // Cargo's messages name each program, which all lie in one folder.
     let messages = String::from_utf8_lossy(&output.stdout);
-    let programs = messages.lines().filter_map(|line| {
+    let mut programs = messages.lines().filter_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
         let program = message["executable"].as_str().map(PathBuf::from);
         program.filter(|path| path.file_name().is_some_and(|name| name == "stream"))
     });
-    let folder = programs.last().and_then(|path| path.parent().map(Path::to_path_buf));
+    let folder = programs.next_back().and_then(|path| path.parent().map(Path::to_path_buf));
     folder.expect("cargo names the stream player among what it built")
 }

@@ -57,7 +57,7 @@ impl Stream {
 
     /// The player as a child with the usual environment; files go into `scratch`.
     pub fn child(&self, scratch: &Path) -> Child {
-        Child::new(&artefacts::stream()).arg("-").input(&self.text).envs(&vulkan::environment(scratch))
+        Child::new(artefacts::stream()).arg("-").input(&self.text).envs(&vulkan::environment(scratch))
     }
 
     /// Plays it without the layer.

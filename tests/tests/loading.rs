@@ -29,7 +29,7 @@ fn stream() -> Stream {
 
 /// `zinc-barrier ARGS` with its home in a folder.
 fn zinc_barrier(home: &Path, args: &[&str]) -> Ended {
-    Child::new(&artefacts::installer())
+    Child::new(artefacts::installer())
         .args(args)
         .env("HOME", home)
         .env("XDG_DATA_HOME", home.join("data"))
