@@ -166,17 +166,26 @@ impl Model {
 
     /// An operation comes. The result is the required pairs that it, or the host before it, completes.
     pub fn operation(&mut self, accesses: &[Access]) -> Vec<Pair> {
-        let mut pairs = self.host_look();
+        let pairs = self.completed_by(accesses);
         let operation = self.operations;
-        self.pairs_with(accesses, Later::Operation(operation), &mut pairs);
         self.past.extend(accesses.iter().map(|access| Past { operation, access: *access }));
         self.operations += 1;
+        self.host_looks = false;
+        pairs
+    }
+
+    /// What [`Model::operation`] would return, without taking the operation in.
+    pub fn completed_by(&self, accesses: &[Access]) -> Vec<Pair> {
+        let mut pairs = self.seen_by_host();
+        self.pairs_with(accesses, Later::Operation(self.operations), &mut pairs);
         pairs
     }
 
     /// Nothing more comes. The result is the required pairs with the host that are complete now.
     pub fn finish(&mut self) -> Vec<Pair> {
-        self.host_look()
+        let pairs = self.seen_by_host();
+        self.host_looks = false;
+        pairs
     }
 
     /// How many operations there were.
@@ -184,9 +193,10 @@ impl Model {
         self.operations
     }
 
-    fn host_look(&mut self) -> Vec<Pair> {
+    /// The required pairs with the host, where it looks now.
+    fn seen_by_host(&self) -> Vec<Pair> {
         let mut pairs = Vec::new();
-        if std::mem::take(&mut self.host_looks) {
+        if self.host_looks {
             let host = Access::unknown().map(|access| Access { stages: Stages::HOST, ..access });
             self.pairs_with(&host, Later::HostBefore(self.operations), &mut pairs);
         }
@@ -364,6 +374,20 @@ pub fn required_pairs(events: &[Event]) -> Vec<Pair> {
 }
 
 /// Holds `events` against the contract.
+///
+/// ```
+/// use zinc_hazard::model::{Event, audit};
+/// use zinc_hazard::{Access, Barrier, MemoryId, Range};
+///
+/// let bytes = Range::bytes(MemoryId(1), 0, 256, 64);
+/// let dropped = [
+///     Event::Operation(vec![Access::shader_write(bytes)]),
+///     Event::Asked(Barrier::FULL),
+///     Event::Operation(vec![Access::shader_read(bytes)]),
+/// ];
+/// let audit = audit(&dropped);
+/// assert_eq!(audit.violations[0].to_string(), "RAW from operation 0 to operation 1 is not ordered");
+/// ```
 pub fn audit(events: &[Event]) -> Audit {
     let mut model = Model::new();
     let mut audit = Audit::default();

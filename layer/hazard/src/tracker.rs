@@ -8,7 +8,7 @@
 //! # Why there are classes
 //!
 //! Whether a past access and a new one are a required pair depends on the barriers since the past access, on its
-//! stage and flag, and on nothing else about it. So accesses are not kept one by one. A [`Class`] is all past
+//! stage and flag, and on nothing else about it. So accesses are not kept one by one. A `Class` is all past
 //! accesses that are in the same *state*: the same stage and flag, and the same reach of asked and of emitted
 //! barriers since. Classes in equal states evolve equally for ever and are merged, so a stream with uniform barriers has about
 //! six of them however long it is, and a class whose emitted reach covers its asked reach needs no look at its
@@ -211,6 +211,12 @@ impl Tracker {
     #[cfg(test)]
     pub(crate) fn break_with(&mut self, fault: Fault) {
         self.fault = Some(fault);
+    }
+
+    /// Whether [`Tracker::operation`] would emit.
+    #[cfg(test)]
+    pub(crate) fn is_due(&self, accesses: &[Access]) -> bool {
+        self.due_before(accesses).is_some()
     }
 
     #[cfg(test)]

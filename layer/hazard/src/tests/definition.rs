@@ -8,6 +8,7 @@ use super::programs::*;
 use crate::model::{Dependency, Event, Later, Model, Pair, Spelled, required_pairs};
 use crate::{Access, Barrier, Flags, Kind, Scope, Side, Stages};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 
 /// One stage, one flag.
 type Atom = (u64, u64);
@@ -102,7 +103,7 @@ fn stages() -> impl Strategy<Value = Stages> {
             Stages::FRAGMENT_SHADER,
             Stages::VERTEX_SHADER,
         ],
-        1..4,
+        1..5,
     )
     .prop_map(|list| list.into_iter().collect())
 }
@@ -116,7 +117,7 @@ fn flags() -> impl Strategy<Value = Flags> {
             Flags::TRANSFER_WRITE,
             Flags::MEMORY_READ,
         ],
-        0..4,
+        0..6,
     )
     .prop_map(|list| list.into_iter().collect())
 }
@@ -131,7 +132,11 @@ fn any_access() -> impl Strategy<Value = Access> {
     };
     let reads = part(vec![Flags::SHADER_STORAGE_READ, Flags::TRANSFER_READ, Flags::UNIFORM_READ]);
     let writes = part(vec![Flags::SHADER_STORAGE_WRITE, Flags::TRANSFER_WRITE]);
-    (0u64..2, stages(), prop_oneof![(Just(Kind::Read), reads), (Just(Kind::Write), writes)])
+    (
+        prop_oneof![4 => Just(0), 1 => Just(1)],
+        stages(),
+        prop_oneof![(Just(Kind::Read), reads), (Just(Kind::Write), writes)],
+    )
         .prop_map(|(r, stages, (kind, flags))| Access { range: range(r), kind, stages, flags })
 }
 
@@ -144,10 +149,10 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn the_model_finds_exactly_the_pairs_of_the_definition(events in prop::collection::vec(event(), 0..12)) {
+    fn the_model_finds_exactly_the_pairs_of_the_definition(events in prop::collection::vec(event(), 3..16)) {
         let key = |pair: &Pair| (pair.later, pair.earlier, pair.dependency);
         let (mut found, mut defined) = (required_pairs(&events), literally(&events));
         found.sort_by_key(key);
@@ -178,6 +183,20 @@ fn compare(src: (u64, u64), dst: (u64, u64)) -> Result<(), TestCaseError> {
         "destination execution"
     );
     Ok(())
+}
+
+#[test]
+fn the_random_events_hold_pairs_of_every_kind() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let strategy = prop::collection::vec(event(), 3..16);
+    let mut seen = std::collections::BTreeMap::new();
+    for _ in 0..2000 {
+        let events = strategy.new_tree(&mut runner).expect("the strategy rejects nothing").current();
+        for pair in required_pairs(&events) {
+            *seen.entry((pair.dependency, pair.ordered)).or_insert(0) += 1;
+        }
+    }
+    assert!(seen.len() == 6 && seen.values().all(|n| *n >= 30), "{seen:?}");
 }
 
 #[test]

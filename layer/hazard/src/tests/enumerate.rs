@@ -20,9 +20,9 @@ pub trait Judge: Clone + Sync {
     /// Takes the next step.
     fn take(&mut self, step: &Step) -> Result<(), String>;
 
-    /// The program could end here, after an operation.
-    fn close(&self) -> Result<(), String> {
-        Ok(())
+    /// Takes the last operation of a program.
+    fn last(&self, step: &Step) -> Result<(), String> {
+        self.clone().take(step)
     }
 }
 
@@ -272,20 +272,26 @@ impl Walk<'_> {
         if live.iter().any(|r| self.renamings[*r][kind] < kind) || self.stop.load(Ordering::Relaxed) {
             return;
         }
-        path.push(&self.operations[kind]);
-        let mut judge = before.clone();
-        match judge.take(&self.operations[kind]).and_then(|()| judge.close()) {
-            Ok(()) => {
-                counts[0] += 1;
-                if counts.len() > 1 {
+        let step = &self.operations[kind];
+        path.push(step);
+        let Some((counts, longer)) = counts.split_first_mut() else { unreachable!("programs have a length") };
+        *counts += 1;
+        if longer.is_empty() {
+            if let Err(why) = before.last(step) {
+                self.refuse(path, why);
+            }
+        } else {
+            let mut judge = before.clone();
+            match judge.take(step) {
+                Ok(()) => {
                     let live: Vec<usize> =
                         live.iter().copied().filter(|r| self.renamings[*r][kind] == kind).collect();
                     for gap in &self.space.between {
-                        self.gap(&judge, &live, gap, 0..self.operations.len(), path, &mut counts[1..]);
+                        self.gap(&judge, &live, gap, 0..self.operations.len(), path, longer);
                     }
                 }
+                Err(why) => self.refuse(path, why),
             }
-            Err(why) => self.refuse(path, why),
         }
         path.pop();
     }

@@ -11,14 +11,11 @@ use crate::tracker::Fault;
 
 /// The first program, by number of operations, in which the broken tracker leaves a required pair unordered.
 fn smallest_victim(fault: Fault) -> Option<(&'static str, Refused)> {
-    let mut spaces: Vec<Space> = spaces();
-    let longest = spaces.iter().map(|space| space.length).max().unwrap_or(0);
-    let lengths: Vec<usize> = spaces.iter().map(|space| space.length).collect();
+    let longest = spaces().iter().map(|space| space.length).max().unwrap_or(0);
     for length in 1..=longest {
-        for (space, full) in spaces.iter_mut().zip(&lengths) {
-            if length > *full {
-                continue;
-            }
+        let mut spaces: Vec<Space> = spaces().into_iter().filter(|space| length <= space.length).collect();
+        spaces.sort_by_key(|space| space.expected(length));
+        for space in &mut spaces {
             space.length = length;
             let seen = space.explore(&Queue::new(Tracking::broken(Carry::AskedJoin, fault)));
             if let Some(refused) = seen.refused {

@@ -155,6 +155,17 @@ impl<F: Follower> Queue<F> {
     }
 }
 
+impl Queue<Tracking> {
+    /// What [`Queue::step`] would say of an operation that nothing follows. Only an emission changes what the model
+    /// sees, so without one neither side needs to be copied; most programs of an enumeration end like that.
+    pub fn last_operation(&self, accesses: &[Access]) -> bool {
+        if self.follower.tracker.is_due(accesses) {
+            return self.clone().step(&Step::Do(accesses.to_vec()));
+        }
+        self.model.completed_by(accesses).iter().all(|pair| pair.ordered)
+    }
+}
+
 /// All that happens on the queue when `follower` follows `program`, whose last command buffer ends too.
 pub fn events(program: &[Step], mut follower: impl Follower) -> Vec<Event> {
     let mut queue = Vec::new();

@@ -5,7 +5,7 @@
 //! exhaustive spaces leave out of their product is mixed here.
 
 use super::programs::*;
-use crate::model::{Event, audit, required_pairs};
+use crate::model::{Event, Later, audit, required_pairs};
 use crate::tracker::Fault;
 use crate::{Access, Barrier, Carry, Flags, Kind, MemoryId, Policy, Range, Scope, Stages};
 use proptest::prelude::*;
@@ -208,6 +208,43 @@ fn first_victim<F: Follower>(tries: usize, follower: impl Fn() -> F) -> Option<P
     (0..tries)
         .map(|_| strategy.new_tree(&mut runner).expect("the strategy rejects nothing").current())
         .find(|program| !violations(program, follower()).is_empty())
+}
+
+#[test]
+fn random_programs_are_worth_running() {
+    let mut runner = TestRunner::deterministic();
+    let strategy = program();
+    let (mut host, mut across, mut elided) = (0, 0, 0);
+    let mut pairs = [0; 3];
+    for _ in 0..2000 {
+        let program = strategy.new_tree(&mut runner).expect("the strategy rejects nothing").current();
+        let (events, counts) = planned(&program, Policy::AliasOnly);
+        elided += u32::from(counts[3] > 0);
+        // The number of the first operation in each command buffer but the first.
+        let mut starts = Vec::new();
+        let mut operations = 0;
+        for step in &program {
+            match step {
+                Step::Do(_) | Step::Unknown => operations += 1,
+                Step::End => starts.push(operations),
+                Step::Ask(_) => {}
+            }
+        }
+        for pair in required_pairs(&events) {
+            match pair.later {
+                Later::HostBefore(_) => host += 1,
+                Later::Operation(later) => {
+                    pairs[pair.dependency as usize] += 1;
+                    across += u32::from(starts.iter().any(|start| pair.earlier < *start && *start <= later));
+                }
+            }
+        }
+    }
+    println!(
+        "2000 programs: {pairs:?} RAW, WAR, WAW; {host} with the host; {across} across command buffers;"
+    );
+    println!("{elided} programs in which a barrier was elided");
+    assert!(pairs.iter().all(|n| *n > 500) && host > 200 && across > 500 && elided > 500);
 }
 
 #[test]
