@@ -71,8 +71,9 @@ struct LayerCreateInfo<L> {
 /// `p_next` must be null or a valid `pNext` list that the loader prepared for this layer.
 unsafe fn take_link<L>(mut p_next: *const c_void, s_type: i32, next: fn(&L) -> *mut L) -> Option<*const L> {
     while !p_next.is_null() {
-        // SAFETY: every structure in a pNext list begins with sType and pNext.
         let info = p_next.cast_mut().cast::<LayerCreateInfo<L>>();
+        // SAFETY: every structure in a pNext list begins with sType and pNext; the rest is read only once sType says
+        // that it is the loader's.
         unsafe {
             if (*info).s_type == s_type && (*info).function == LAYER_LINK_INFO {
                 let link = (*info).link;

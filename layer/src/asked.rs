@@ -44,14 +44,18 @@ impl Asked {
             src: scope(src, from.as_raw().into()),
             dst: scope(dst, to.as_raw().into()),
         };
-        let mut asked = Asked { barrier: Barrier { src: scope(src, 0), dst: scope(dst, 0) }, pass_through: !plain(dependency) };
+        let mut asked = Asked {
+            barrier: Barrier { src: scope(src, 0), dst: scope(dst, 0) },
+            pass_through: !plain(dependency),
+        };
         for m in memory {
             asked.add(part(m.src_access_mask, m.dst_access_mask), !m.p_next.is_null());
         }
         for b in buffers {
             asked.add(
                 part(b.src_access_mask, b.dst_access_mask),
-                !b.p_next.is_null() || transfers_ownership(b.src_queue_family_index, b.dst_queue_family_index),
+                !b.p_next.is_null()
+                    || transfers_ownership(b.src_queue_family_index, b.dst_queue_family_index),
             );
         }
         for i in images {
@@ -73,7 +77,8 @@ impl Asked {
         buffers: &[vk::BufferMemoryBarrier2<'_>],
         images: &[vk::ImageMemoryBarrier2<'_>],
     ) -> Asked {
-        let part = |src: (vk::PipelineStageFlags2, vk::AccessFlags2), dst: (vk::PipelineStageFlags2, vk::AccessFlags2)| {
+        let part = |src: (vk::PipelineStageFlags2, vk::AccessFlags2),
+                    dst: (vk::PipelineStageFlags2, vk::AccessFlags2)| {
             Barrier { src: scope(src.0.as_raw(), src.1.as_raw()), dst: scope(dst.0.as_raw(), dst.1.as_raw()) }
         };
         let mut asked = Asked { barrier: Barrier::default(), pass_through: has_next || !plain(dependency) };
@@ -86,7 +91,8 @@ impl Asked {
         for b in buffers {
             asked.add(
                 part((b.src_stage_mask, b.src_access_mask), (b.dst_stage_mask, b.dst_access_mask)),
-                !b.p_next.is_null() || transfers_ownership(b.src_queue_family_index, b.dst_queue_family_index),
+                !b.p_next.is_null()
+                    || transfers_ownership(b.src_queue_family_index, b.dst_queue_family_index),
             );
         }
         for i in images {
@@ -112,7 +118,12 @@ mod tests {
 
     const COMPUTE: vk::PipelineStageFlags = vk::PipelineStageFlags::COMPUTE_SHADER;
 
-    fn image(old: vk::ImageLayout, new: vk::ImageLayout, from: u32, to: u32) -> vk::ImageMemoryBarrier<'static> {
+    fn image(
+        old: vk::ImageLayout,
+        new: vk::ImageLayout,
+        from: u32,
+        to: u32,
+    ) -> vk::ImageMemoryBarrier<'static> {
         vk::ImageMemoryBarrier::default()
             .old_layout(old)
             .new_layout(new)
@@ -136,7 +147,8 @@ mod tests {
 
     #[test]
     fn execution_only_barriers_keep_their_stages() {
-        let asked = Asked::v1(COMPUTE, vk::PipelineStageFlags::TRANSFER, vk::DependencyFlags::empty(), &[], &[], &[]);
+        let asked =
+            Asked::v1(COMPUTE, vk::PipelineStageFlags::TRANSFER, vk::DependencyFlags::empty(), &[], &[], &[]);
         assert_eq!(asked.barrier.src, scope(1 << 11, 0));
         assert_eq!(asked.barrier.dst, scope(1 << 12, 0));
         assert!(!asked.pass_through);

@@ -237,7 +237,15 @@ pub unsafe extern "system" fn cmd_pipeline_barrier(
         context.barrier(asked, || {
             if let Some(f) = context.device.next.cmd_pipeline_barrier {
                 f(
-                    buffer, src, dst, dependency, memory_count, memory, buffer_count, buffers, image_count,
+                    buffer,
+                    src,
+                    dst,
+                    dependency,
+                    memory_count,
+                    memory,
+                    buffer_count,
+                    buffers,
+                    image_count,
                     images,
                 );
             }
@@ -510,7 +518,9 @@ pub unsafe extern "system" fn cmd_execute_commands(
             for secondary in slice(secondaries, count) {
                 let record = registry().command_buffers.get(*secondary);
                 // A buffer can't execute itself; if an application tries, its lock must not be taken twice.
-                if let Some(record) = record.filter(|r| context.record.as_ref().is_none_or(|c| !Arc::ptr_eq(c, r))) {
+                if let Some(record) =
+                    record.filter(|r| context.record.as_ref().is_none_or(|c| !Arc::ptr_eq(c, r)))
+                {
                     state.recorder.executes(record.state.lock().finished.counts);
                 }
             }

@@ -325,7 +325,8 @@ mod tests {
 
     #[test]
     fn copies_take_what_is_there_now() {
-        let layout = Arc::new(SetLayout::new(&[(0, Type::STORAGE_BUFFER, 2), (1, Type::STORAGE_BUFFER, 1)], false));
+        let layout =
+            Arc::new(SetLayout::new(&[(0, Type::STORAGE_BUFFER, 2), (1, Type::STORAGE_BUFFER, 1)], false));
         let (a, b) = (Set::new(layout.clone()), Set::new(layout));
         write(&a, 0, 0, &[1, 2, 3]);
         let copy = vk::CopyDescriptorSet::default()
@@ -348,6 +349,8 @@ mod tests {
         assert!(set.visit(0, None, &[], |slot, _| unknown += usize::from(matches!(slot, Slot::Unknown))));
         assert_eq!(unknown, 1, "a write to a binding that is not there makes the set unknown");
         assert!(!set.visit(5, None, &[], |_, _| {}));
-        assert!(set.visit(0, Some(&BTreeSet::from([3])), &[], |slot, _| assert!(matches!(slot, Slot::Unknown))));
+        assert!(
+            set.visit(0, Some(&BTreeSet::from([3])), &[], |slot, _| assert!(matches!(slot, Slot::Unknown)))
+        );
     }
 }

@@ -62,6 +62,8 @@ pub struct Device {
     pub stub_targets: Targets,
     /// What the user asked for.
     pub settings: Arc<Settings>,
+    /// What of it could not be honoured.
+    pub warnings: Arc<[String]>,
     /// Its description, for the report.
     pub description: zinc_report::Device,
     /// `robustBufferAccess` without `robustBufferAccess2` is on.
@@ -100,7 +102,7 @@ impl Device {
         key: DispatchKey,
         handle: vk::Device,
         next: Next,
-        settings: Arc<Settings>,
+        (settings, warnings): (Arc<Settings>, Arc<[String]>),
         description: zinc_report::Device,
         robust_writes: bool,
     ) -> Device {
@@ -110,6 +112,7 @@ impl Device {
             next,
             stub_targets: Targets::default(),
             settings,
+            warnings,
             description,
             robust_writes,
             memories: Table::default(),

@@ -49,16 +49,15 @@ fn instances() -> &'static Instances {
     INSTANCES.get_or_init(Instances::default)
 }
 
-/// The settings of the process, read when the first instance is made.
-fn settings() -> Arc<Settings> {
-    static SETTINGS: OnceLock<Arc<Settings>> = OnceLock::new();
-    SETTINGS
-        .get_or_init(|| {
-            let (settings, warnings) = Settings::from_environment();
-            settings.warn(warnings);
-            Arc::new(settings)
-        })
-        .clone()
+/// The settings of the process, read when the first instance is made, and what could not be honoured.
+fn settings() -> (Arc<Settings>, Arc<[String]>) {
+    static SETTINGS: OnceLock<(Arc<Settings>, Arc<[String]>)> = OnceLock::new();
+    let known = SETTINGS.get_or_init(|| {
+        let (settings, warnings) = Settings::from_environment();
+        settings.warn(warnings.iter().cloned());
+        (Arc::new(settings), warnings.into())
+    });
+    known.clone()
 }
 
 /// `vkNegotiateLoaderLayerInterfaceVersion`: the one symbol that the loader looks up.
@@ -69,7 +68,9 @@ fn settings() -> Arc<Settings> {
 #[unsafe(export_name = "vkNegotiateLoaderLayerInterfaceVersion")]
 pub unsafe extern "system" fn negotiate(interface: *mut NegotiateLayerInterface) -> vk::Result {
     // SAFETY: the loader passes its own structure, or null when it is broken.
-    let Some(interface) = (unsafe { interface.as_mut() }) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+    let Some(interface) = (unsafe { interface.as_mut() }) else {
+        return vk::Result::ERROR_INITIALIZATION_FAILED;
+    };
     if interface.loader_layer_interface_version < INTERFACE_VERSION {
         return vk::Result::ERROR_INITIALIZATION_FAILED;
     }
@@ -124,7 +125,10 @@ unsafe extern "system" fn get_instance_proc_addr(
     })
 }
 
-unsafe extern "system" fn get_device_proc_addr(device: vk::Device, name: *const c_char) -> vk::PFN_vkVoidFunction {
+unsafe extern "system" fn get_device_proc_addr(
+    device: vk::Device,
+    name: *const c_char,
+) -> vk::PFN_vkVoidFunction {
     catch(|| {
         if name.is_null() || device == vk::Device::null() {
             return None;
@@ -245,7 +249,8 @@ unsafe extern "system" fn create_device(
                 let functions = instance.as_ref().map(|i| i.properties).unwrap_or_default();
                 let description = reporting::describe(physical, functions);
                 let robust = reporting::has_robust_writes(&*info);
-                let record = Device::new(DispatchKey::of(handle), handle, next, settings(), description, robust);
+                let record =
+                    Device::new(DispatchKey::of(handle), handle, next, settings(), description, robust);
                 registry().add(record);
                 reporting::at_exit();
                 Some(())

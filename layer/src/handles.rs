@@ -109,6 +109,6 @@ mod tests {
         let filled: Vec<usize> = table.shards.iter().map(|s| s.read().len()).collect();
         assert_eq!(filled.iter().sum::<usize>(), 1000);
         let fullest = filled.iter().max().unwrap();
-        assert!(fullest < 200, "{fullest} of 1000 records in one of {SHARDS} shards");
+        assert!(*fullest < 200, "{fullest} of 1000 records in one of {SHARDS} shards");
     }
 }

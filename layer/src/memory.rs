@@ -143,8 +143,9 @@ mod tests {
     fn what_cannot_be_placed_overlaps_everything() {
         let unbound = buffer(16);
         assert_eq!(unbound.whole(64), Range::Anywhere);
-        let sparse =
-            Buffer::new(&vk::BufferCreateInfo::default().size(16).flags(vk::BufferCreateFlags::SPARSE_BINDING));
+        let sparse = Buffer::new(
+            &vk::BufferCreateInfo::default().size(16).flags(vk::BufferCreateFlags::SPARSE_BINDING),
+        );
         sparse.bind(Some(memory()), 0);
         assert_eq!(sparse.whole(64), Range::Anywhere);
         let odd = buffer(16);

@@ -155,7 +155,11 @@ pub unsafe extern "system" fn allocate_memory(
     })
 }
 
-pub unsafe extern "system" fn free_memory(device: vk::Device, memory: vk::DeviceMemory, allocator: Allocator<'_>) {
+pub unsafe extern "system" fn free_memory(
+    device: vk::Device,
+    memory: vk::DeviceMemory,
+    allocator: Allocator<'_>,
+) {
     destroy!(device.free_memory(memory, allocator), |d| {
         d.memories.remove(memory);
     })
@@ -172,7 +176,11 @@ pub unsafe extern "system" fn create_buffer(
     })
 }
 
-pub unsafe extern "system" fn destroy_buffer(device: vk::Device, buffer: vk::Buffer, allocator: Allocator<'_>) {
+pub unsafe extern "system" fn destroy_buffer(
+    device: vk::Device,
+    buffer: vk::Buffer,
+    allocator: Allocator<'_>,
+) {
     destroy!(device.destroy_buffer(buffer, allocator), |d| {
         d.buffers.remove(buffer);
     })
@@ -220,7 +228,11 @@ pub unsafe extern "system" fn create_buffer_view(
     })
 }
 
-pub unsafe extern "system" fn destroy_buffer_view(device: vk::Device, view: vk::BufferView, allocator: Allocator<'_>) {
+pub unsafe extern "system" fn destroy_buffer_view(
+    device: vk::Device,
+    view: vk::BufferView,
+    allocator: Allocator<'_>,
+) {
     destroy!(device.destroy_buffer_view(view, allocator), |d| {
         d.views.remove(view);
     })
@@ -235,9 +247,13 @@ pub unsafe extern "system" fn create_descriptor_set_layout(
     create!(device.create_descriptor_set_layout(info, allocator, layout), |d| {
         let info = &*info;
         let flags = chain(info.p_next)
-            .find_map(|c| c.get::<vk::DescriptorSetLayoutBindingFlagsCreateInfo<'_>>().map(|f| {
-                slice(f.p_binding_flags, f.binding_count).iter().fold(vk::DescriptorBindingFlags::empty(), |a, b| a | *b)
-            }))
+            .find_map(|c| {
+                c.get::<vk::DescriptorSetLayoutBindingFlagsCreateInfo<'_>>().map(|f| {
+                    slice(f.p_binding_flags, f.binding_count)
+                        .iter()
+                        .fold(vk::DescriptorBindingFlags::empty(), |a, b| a | *b)
+                })
+            })
             .unwrap_or_default();
         let late = vk::DescriptorBindingFlags::UPDATE_AFTER_BIND
             | vk::DescriptorBindingFlags::UPDATE_UNUSED_WHILE_PENDING;
@@ -423,13 +439,21 @@ pub unsafe extern "system" fn create_compute_pipelines(
     }
 }
 
-pub unsafe extern "system" fn destroy_pipeline(device: vk::Device, pipeline: vk::Pipeline, allocator: Allocator<'_>) {
+pub unsafe extern "system" fn destroy_pipeline(
+    device: vk::Device,
+    pipeline: vk::Pipeline,
+    allocator: Allocator<'_>,
+) {
     destroy!(device.destroy_pipeline(pipeline, allocator), |d| {
         d.pipelines.remove(pipeline);
     })
 }
 
-pub unsafe extern "system" fn destroy_command_pool(device: vk::Device, pool: vk::CommandPool, allocator: Allocator<'_>) {
+pub unsafe extern "system" fn destroy_command_pool(
+    device: vk::Device,
+    pool: vk::CommandPool,
+    allocator: Allocator<'_>,
+) {
     destroy!(device.destroy_command_pool(pool, allocator), |d| {
         registry().command_buffers.remove_if(|c| c.pool == pool.as_raw() && c.device.key == d.key);
     })

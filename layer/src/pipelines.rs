@@ -75,8 +75,9 @@ impl Pipeline {
         let (name, inline, robust) = unsafe {
             let name = (!stage.p_name.is_null()).then(|| CStr::from_ptr(stage.p_name));
             // maintenance5: the code may come with the stage.
-            let inline = chain(stage.p_next)
-                .find_map(|c| c.get::<vk::ShaderModuleCreateInfo<'_>>().map(|i| Arc::new(ShaderModule::new(i))));
+            let inline = chain(stage.p_next).find_map(|c| {
+                c.get::<vk::ShaderModuleCreateInfo<'_>>().map(|i| Arc::new(ShaderModule::new(i)))
+            });
             (name, inline, robust_writes(stage.p_next).or(robust_writes(info.p_next)))
         };
         let module = match stage.module == vk::ShaderModule::null() {

@@ -3,12 +3,10 @@
 use crate::abi::chain;
 use crate::context::catch;
 use crate::device::{Device, registry};
-use crate::settings::Shuffle;
 use ash::vk;
 use std::ffi::{CStr, c_char};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
-use zinc_hazard::Policy;
 use zinc_report::{DeviceType, Report, WrittenAt, api_version_text};
 
 /// The functions that tell what a physical device is; one of them is always there.
@@ -26,8 +24,8 @@ impl PropertyFunctions {
     /// `fetch` must find functions of one instance by their names.
     pub unsafe fn fetch(fetch: &dyn Fn(&CStr) -> vk::PFN_vkVoidFunction) -> PropertyFunctions {
         type Void = unsafe extern "system" fn();
-        let chained = fetch(c"vkGetPhysicalDeviceProperties2")
-            .or_else(|| fetch(c"vkGetPhysicalDeviceProperties2KHR"));
+        let chained =
+            fetch(c"vkGetPhysicalDeviceProperties2").or_else(|| fetch(c"vkGetPhysicalDeviceProperties2KHR"));
         // SAFETY: by the caller; names and types go together.
         unsafe {
             PropertyFunctions {
@@ -94,8 +92,9 @@ fn text(chars: &[c_char]) -> String {
 /// `info` must be valid, with its `pNext` list.
 pub unsafe fn has_robust_writes(info: &vk::DeviceCreateInfo<'_>) -> bool {
     // SAFETY: by the caller.
-    let (mut robust, mut robust2) =
-        unsafe { (info.p_enabled_features.as_ref().is_some_and(|f| f.robust_buffer_access == vk::TRUE), false) };
+    let (mut robust, mut robust2) = unsafe {
+        (info.p_enabled_features.as_ref().is_some_and(|f| f.robust_buffer_access == vk::TRUE), false)
+    };
     // SAFETY: by the caller.
     for member in unsafe { chain(info.p_next) } {
         if let Some(features) = member.get::<vk::PhysicalDeviceFeatures2<'_>>() {
@@ -123,19 +122,14 @@ fn build(device: &Device, written_at: WrittenAt) -> Report {
     report.totals = sums.totals;
     report.recorded = sums.recorded;
     if settings.would_emit {
-        report.would_emit =
-            Some(sums.would_emit.iter().map(|(policy, counts)| (policy.name().to_string(), *counts)).collect());
+        report.would_emit = Some(
+            sums.would_emit.iter().map(|(policy, counts)| (policy.name().to_string(), *counts)).collect(),
+        );
     }
     if settings.names {
         report.process = std::env::current_exe()
             .ok()
             .and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()));
-    }
-    if settings.shuffle != Shuffle::Off {
-        report.notes.push("Dispatches and transfers were issued out of order on purpose: rates mean nothing.".into());
-    }
-    if policy == Policy::None {
-        report.notes.push("Policy none is incorrect by design: its rate is a ceiling, not a result.".into());
     }
     if device.robust_writes {
         report.notes.push(match settings.out_of_bounds {
@@ -149,8 +143,11 @@ fn build(device: &Device, written_at: WrittenAt) -> Report {
             }
         });
     }
+    report.notes.extend(device.warnings.iter().cloned());
     if device.has_failed() {
-        report.notes.push("The layer failed in this process and passed the rest through: counts are incomplete.".into());
+        report.notes.push(
+            "The layer failed in this process and passed the rest through: counts are incomplete.".into(),
+        );
     }
     report
 }

@@ -103,7 +103,13 @@ impl Segment {
     }
 
     /// The application pushes constants.
-    pub fn push(&mut self, layout: vk::PipelineLayout, stages: vk::ShaderStageFlags, offset: u32, bytes: &[u8]) {
+    pub fn push(
+        &mut self,
+        layout: vk::PipelineLayout,
+        stages: vk::ShaderStageFlags,
+        offset: u32,
+        bytes: &[u8],
+    ) {
         self.shared = None;
         let pushes = Arc::make_mut(&mut self.state.pushes);
         let end = offset as usize + bytes.len();

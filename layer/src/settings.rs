@@ -30,8 +30,8 @@ use variables::{self as var, Variable};
 /// The policy where none is named.
 pub const DEFAULT_POLICY: Policy = Policy::AliasOnly;
 
-/// Where writes may land unless the user says otherwise: docs/semantics.md on out-of-bounds writes.
-pub const DEFAULT_OUT_OF_BOUNDS: OutOfBounds = OutOfBounds::WholeBuffer;
+/// Where writes may land unless the user says otherwise: docs/semantics.md, "Writes out of bounds", says why.
+pub const DEFAULT_OUT_OF_BOUNDS: OutOfBounds = OutOfBounds::Trust;
 
 /// Bytes to which ranges are widened unless the user says otherwise.
 pub const DEFAULT_GRANULE: u64 = 64;
