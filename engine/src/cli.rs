@@ -27,6 +27,7 @@ Examples:
   engine run --prompt 'It was' -n 64          continue a text, greedily
   engine perplexity --ctx 256 --tokens 2048   how well the model predicts held-out text
   engine perplexity --json | jq .decode       rates and counts, for programs
+  engine bench --depth 512 -n 64 --reps 10    how fast it decodes there
   engine ops                                  every kernel against plain code on the CPU
   engine export --type f32 model-f32.gguf     the same weights without quantisation
 
@@ -56,6 +57,8 @@ pub enum Command {
     Run(RunArgs),
     /// Measure how well the model predicts a text, as llama.cpp's perplexity tool defines it.
     Perplexity(PerplexityArgs),
+    /// Measure the decode rate at a depth, several times.
+    Bench(BenchArgs),
     /// Check every kernel against plain CPU code on ragged shapes.
     Ops,
     /// List Vulkan devices and describe the model.
@@ -96,6 +99,23 @@ pub struct PerplexityArgs {
     /// Most tokens to feed, cut to whole chunks; less than --ctx gives one chunk of that length [default: all].
     #[arg(long, value_name = "N")]
     pub tokens: Option<u32>,
+    /// When commands are recorded.
+    #[arg(long, value_enum, default_value_t = RecordArg::Reuse)]
+    pub record: RecordArg,
+}
+
+/// Options of `bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// Tokens in the sequence before the clock starts.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub depth: u32,
+    /// Tokens timed in each repetition.
+    #[arg(short = 'n', long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub tokens: u32,
+    /// Repetitions; one more, before them, is not counted.
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub reps: u32,
     /// When commands are recorded.
     #[arg(long, value_enum, default_value_t = RecordArg::Reuse)]
     pub record: RecordArg,

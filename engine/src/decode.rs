@@ -89,6 +89,11 @@ impl Session {
         self.position = 0;
     }
 
+    /// Forgets how the steps so far went: the next ones are counted and timed afresh, and hashed with the others.
+    pub fn restart_clock(&mut self) {
+        (self.steps, self.wall, self.cpu) = (0, Duration::ZERO, Duration::ZERO);
+    }
+
     /// Tokens in the sequence.
     pub fn position(&self) -> u32 {
         self.position

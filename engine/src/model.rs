@@ -226,6 +226,19 @@ impl<'a> Model<'a> {
         self.output.name == self.embedding.name
     }
 
+    /// Bytes that one decode token at `position` must read: each weight that it meets, one row of the embedding, and
+    /// the f32 keys and values of all positions up to its own.
+    pub fn bytes_per_token(&self, position: u32) -> u64 {
+        let bytes = |matrix: &Matrix<'_>| matrix.data.len() as u64;
+        let layers: u64 = self.layers.iter().flat_map(Layer::matrices).map(|matrix| bytes(&matrix)).sum();
+        let cache = 2
+            * 4
+            * u64::from(self.config.layers)
+            * u64::from(self.config.kv_dim())
+            * (u64::from(position) + 1);
+        self.embedding.row(0).len() as u64 + layers + bytes(&self.output_norm) + bytes(&self.output) + cache
+    }
+
     /// Every distinct matrix, in the order in which a token meets them.
     pub fn matrices(&self) -> Vec<Matrix<'a>> {
         let mut all = vec![self.embedding];

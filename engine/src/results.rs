@@ -188,6 +188,61 @@ pub struct Run {
     pub decode: Decode,
 }
 
+/// Repeated measurements of one quantity.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The middle one (the mean of the middle two, if their number is even).
+    pub median: f64,
+    /// The least.
+    pub lo: f64,
+    /// The greatest.
+    pub hi: f64,
+    /// How many there were.
+    pub n: u64,
+}
+
+impl Spread {
+    /// Sums up measurements; `None` if there are none, or if one is not a number.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let mut sorted = values.to_vec();
+        if sorted.iter().any(|v| v.is_nan()) {
+            return None;
+        }
+        sorted.sort_by(f64::total_cmp);
+        let (lo, hi) = (*sorted.first()?, *sorted.last()?);
+        let middle = sorted.len() / 2;
+        let median =
+            if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 };
+        Some(Self { median, lo, hi, n: sorted.len() as u64 })
+    }
+}
+
+/// Result of `engine bench`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bench {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// `bench`.
+    pub command: String,
+    /// Version of this engine.
+    pub engine_version: String,
+    /// The device.
+    pub device: Device,
+    /// The weights.
+    pub model: Model,
+    /// Tokens in the sequence before the first timed step.
+    pub depth: u64,
+    /// Timed steps of each repetition.
+    pub tokens: u64,
+    /// Decode rate of each repetition, tokens per second.
+    pub tok_s: Spread,
+    /// Bytes that one token must read: every weight that it meets once, and the keys and values at the mean depth of
+    /// the timed steps. What a device streams per second beyond `bytes_per_token * tok_s` went elsewhere.
+    pub bytes_per_token: u64,
+    /// All timed steps of all repetitions together.
+    pub decode: Decode,
+}
+
 /// One shape of one kernel, checked against the CPU reference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpsCase {
@@ -296,6 +351,13 @@ mod tests {
         ] {
             assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{kind}\""));
         }
+    }
+
+    #[test]
+    fn a_spread_is_the_median_between_the_extremes() {
+        assert_eq!(Spread::of(&[3.0, 1.0, 2.0]), Some(Spread { median: 2.0, lo: 1.0, hi: 3.0, n: 3 }));
+        assert_eq!(Spread::of(&[4.0, 1.0]).unwrap().median, 2.5);
+        assert_eq!((Spread::of(&[]), Spread::of(&[f64::NAN])), (None, None));
     }
 
     #[test]

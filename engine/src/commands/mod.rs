@@ -1,5 +1,6 @@
 //! What each command does: load, run, and print one result.
 
+mod bench;
 mod export;
 mod info;
 mod ops;
@@ -25,6 +26,7 @@ pub fn execute(cli: &Cli) -> Result<(), Error> {
     match &cli.command {
         Command::Run(args) => run::execute(&cli.common, args),
         Command::Perplexity(args) => perplexity::execute(&cli.common, args),
+        Command::Bench(args) => bench::execute(&cli.common, args),
         Command::Ops => ops::execute(&cli.common),
         Command::Info => info::execute(&cli.common),
         Command::Export(args) => export::execute(&cli.common, args),

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use zinc_engine::results::{DeviceKind, Info, Ops, Perplexity, Run};
+use zinc_engine::results::{Bench, DeviceKind, Info, Ops, Perplexity, Run};
 
 use crate::support::{Tiny, assert_fails, command, engine, stdout, text};
 
@@ -68,6 +68,18 @@ fn a_leading_token_is_in_front_where_the_model_wants_one() {
     std::fs::write(&path, Tiny { leading_token: true, ..Tiny::default() }.file()).unwrap();
     let result: Run = json(&["run", "--model", text(&path), "--prompt", "a", "-n", "1", "--json"]);
     assert_eq!(result.prompt_tokens, [256, 97]);
+}
+
+#[test]
+fn bench_times_only_the_steps_at_depth() {
+    let result: Bench = json(&["bench", "--depth", "20", "-n", "4", "--reps", "3", "--json"]);
+    assert_eq!((result.depth, result.tokens, result.tok_s.n, result.decode.tokens), (20, 4, 3, 12));
+    let Bench { tok_s, bytes_per_token, .. } = result;
+    assert!(0.0 < tok_s.lo && tok_s.lo <= tok_s.median && tok_s.median <= tok_s.hi, "{tok_s:?}");
+    // All of the embedded model but its other embedding rows, which it reads as the output head anyway.
+    assert!((2_700_000..3_000_000).contains(&bytes_per_token), "{bytes_per_token}");
+    let output = engine(&["bench", "--depth", "1020", "-n", "8"]);
+    assert_fails(&output, 2, &["1028", "1024"]);
 }
 
 #[test]
