@@ -79,12 +79,13 @@ impl Context {
         }
     }
 
-    /// Emits a barrier of the layer's own making, unless it is the one to be withheld.
+    /// Emits a barrier of the layer's own making, unless it is the one to be withheld. What is held back then stays
+    /// held, and may be issued on either side of where the barrier was.
     pub fn emit(&self, state: &mut CommandState, barrier: Barrier) {
-        self.release(state);
         if self.device.is_withheld() {
             state.recorder.mutated();
         } else {
+            self.release(state);
             self.issue(barrier);
         }
     }
@@ -171,10 +172,10 @@ impl Context {
             match answer {
                 Answer::Withhold => {}
                 Answer::Emit => {
-                    self.release(state);
                     if self.device.is_withheld() {
                         state.recorder.mutated();
                     } else {
+                        self.release(state);
                         done.set(true);
                         forward();
                     }
