@@ -140,7 +140,8 @@ pub fn unknown_variables(names: impl IntoIterator<Item = OsString>) -> Vec<Strin
     let mut unknown: Vec<String> = names
         .into_iter()
         .map(|name| printable(&name))
-        .filter(|name| name.starts_with(var::PREFIX) && !var::all().any(|known| known.name == name))
+        .filter(|name| name.starts_with(var::PREFIX))
+        .filter(|name| !var::all().any(|known| known.name == name) && !var::OF_THE_KIT.contains(&name.as_str()))
         .collect();
     unknown.sort();
     let known = || var::VARIABLES.map(|v| v.name).join(", ");

@@ -139,7 +139,7 @@ fn bytes_that_are_no_text_are_a_wrong_value_but_a_fine_path() {
 #[test]
 fn a_misspelt_variable_is_named_and_others_are_left_alone() {
     let names = [
-        "ZINC_BARRIER_SHUFLE",
+        "ZINC_BARRIER_SHUFLE", "ZINC_BARRIER_ORACLES",
         "ZINC_BARRIER_POLICY",
         "ZINC_BARRIER_TRACE",
         "ZINC_BARRIER",

@@ -124,6 +124,17 @@ pub const NOT_SUPPORTED: [Variable; 4] = [
     not_supported("ZINC_BARRIER_TRACE"),
 ];
 
+/// Names that other parts of this kit read (its build, its tests): not for the layer, and no typing errors.
+pub const OF_THE_KIT: [&str; 7] = [
+    "ZINC_BARRIER_BUILT",
+    "ZINC_BARRIER_GLSLANG",
+    "ZINC_BARRIER_MIRROR",
+    "ZINC_BARRIER_MOCK_DEVICE",
+    "ZINC_BARRIER_NOT_RUN",
+    "ZINC_BARRIER_ORACLES",
+    "ZINC_BARRIER_UPDATE_SCHEMA",
+];
+
 /// Every name that the layer knows.
 pub fn all() -> impl Iterator<Item = Variable> {
     VARIABLES.into_iter().chain(NOT_SUPPORTED)
