@@ -72,7 +72,9 @@ def add_header(writer: Writer, shape: dict, file_type: gguf.LlamaFileType) -> No
     """Hyperparameters and tokenizer, the same in both files but for the file type."""
     writer.add_type("model")
     writer.add_name("zinc-barrier embedded byte model")
-    writer.add_description("Byte-level English model for barrier experiments; trained on public-domain text only")
+    writer.add_description(
+        "Byte-level English model for barrier experiments; trained on public-domain text only"
+    )
     writer.add_license("MIT OR Apache-2.0 OR CC0-1.0")
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
     writer.add_file_type(file_type)
@@ -100,7 +102,12 @@ def add_header(writer: Writer, shape: dict, file_type: gguf.LlamaFileType) -> No
     writer.add_add_eos_token(False)
 
 
-def write(path: Path, shape: dict, tensors: dict[str, tuple[np.ndarray, gguf.GGMLQuantizationType]]) -> None:
+def write(
+    path: Path,
+    shape: dict,
+    tensors: dict[str, tuple[np.ndarray, gguf.GGMLQuantizationType]],
+    quiet: bool = False,
+) -> None:
     """Write a GGUF whole or not at all: tensors maps a name to float32 values or packed blocks, and their type."""
     quantised = any(kind == gguf.GGMLQuantizationType.Q8_0 for _, kind in tensors.values())
     file_type = gguf.LlamaFileType.MOSTLY_Q8_0 if quantised else gguf.LlamaFileType.ALL_F32
@@ -121,12 +128,23 @@ def write(path: Path, shape: dict, tensors: dict[str, tuple[np.ndarray, gguf.GGM
     finally:
         if os.path.exists(temporary):
             os.remove(temporary)
-    print(f"{path}: {path.stat().st_size} bytes, {len(tensors)} tensors")
+    if not quiet:
+        print(f"{path}: {path.stat().st_size} bytes, {len(tensors)} tensors")
 
 
 def tensor_order(layers: int) -> list[str]:
     """Tensor names in file order; every one must be present."""
-    parts = ["attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down"]
+    parts = [
+        "attn_norm",
+        "attn_q",
+        "attn_k",
+        "attn_v",
+        "attn_output",
+        "ffn_norm",
+        "ffn_gate",
+        "ffn_up",
+        "ffn_down",
+    ]
     blocks = [f"blk.{layer}.{part}.weight" for layer in range(layers) for part in parts]
     return ["token_embd.weight", *blocks, "output_norm.weight"]
 
@@ -138,6 +156,12 @@ def quantise(weights: dict[str, np.ndarray]) -> dict[str, tuple[np.ndarray, gguf
         name: (gguf.quants.quantize(w, q8_0), q8_0) if w.ndim == 2 else (w.astype(np.float32), f32)
         for name, w in weights.items()
     }
+
+
+def write_f32(path: Path, shape: dict, weights: dict[str, np.ndarray], quiet: bool = False) -> None:
+    """Write weights that read_gguf dequantised as an all-F32 GGUF: the same function as the file they came from."""
+    f32 = gguf.GGMLQuantizationType.F32
+    write(path, shape, {name: (weights[name], f32) for name in tensor_order(shape["layers"])}, quiet)
 
 
 def read_gguf(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
@@ -154,15 +178,21 @@ def read_gguf(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
         return field.contents()
 
     shape = {
-        "vocab": value("llama.vocab_size"), "dim": value("llama.embedding_length"),
-        "layers": value("llama.block_count"), "heads": value("llama.attention.head_count"),
-        "kv_heads": value("llama.attention.head_count_kv"), "head_dim": value("llama.rope.dimension_count"),
-        "ff": value("llama.feed_forward_length"), "context": value("llama.context_length"),
+        "vocab": value("llama.vocab_size"),
+        "dim": value("llama.embedding_length"),
+        "layers": value("llama.block_count"),
+        "heads": value("llama.attention.head_count"),
+        "kv_heads": value("llama.attention.head_count_kv"),
+        "head_dim": value("llama.rope.dimension_count"),
+        "ff": value("llama.feed_forward_length"),
+        "context": value("llama.context_length"),
         "rope_base": float(value("llama.rope.freq_base")),
         # Stored as float32; the nearest short decimal is what training used.
         "norm_eps": float(f"{value('llama.attention.layer_norm_rms_epsilon'):.6g}"),
     }
-    weights = {t.name: gguf.quants.dequantize(t.data, t.tensor_type).astype(np.float32) for t in reader.tensors}
+    weights = {
+        t.name: gguf.quants.dequantize(t.data, t.tensor_type).astype(np.float32) for t in reader.tensors
+    }
     return shape, weights
 
 
@@ -191,15 +221,15 @@ def main() -> int:
         parser.error(f"{arguments.source}: no such file")
     if arguments.command == "q8_0":
         shape, weights = read_checkpoint(arguments.source)
-        tensors = quantise({name: weights[name] for name in tensor_order(shape["layers"])})
+        write(arguments.out, shape, quantise({name: weights[name] for name in tensor_order(shape["layers"])}))
+        if arguments.out.stat().st_size >= SIZE_LIMIT:
+            print(
+                f"{arguments.out}: above the limit of {SIZE_LIMIT} bytes; lower the shape's ff",
+                file=sys.stderr,
+            )
+            return 1
     else:
-        shape, weights = read_gguf(arguments.source)
-        f32 = gguf.GGMLQuantizationType.F32
-        tensors = {name: (weights[name], f32) for name in tensor_order(shape["layers"])}
-    write(arguments.out, shape, tensors)
-    if arguments.command == "q8_0" and arguments.out.stat().st_size >= SIZE_LIMIT:
-        print(f"{arguments.out}: above the limit of {SIZE_LIMIT} bytes; lower the shape's ff", file=sys.stderr)
-        return 1
+        write_f32(arguments.out, *read_gguf(arguments.source))
     return 0
 
 

@@ -47,7 +47,7 @@ class Shape:
 def rope_tables(shape: Shape, length: int, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
     """Cosines and sines of the rotary embedding, each [length, head_dim / 2]."""
     exponent = torch.arange(0, shape.head_dim, 2, dtype=torch.float64) / shape.head_dim
-    angle = torch.arange(length, dtype=torch.float64)[:, None] * shape.rope_base**-exponent[None, :]
+    angle = torch.arange(length, dtype=torch.float64)[:, None] * shape.rope_base ** -exponent[None, :]
     return angle.cos().to(dtype), angle.sin().to(dtype)
 
 

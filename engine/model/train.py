@@ -1,16 +1,14 @@
 """Train the embedded model on the corpus that texts.py wrote.
 
-Why it is so short: the model has 2.6 million parameters and the corpus 15.5 MB, so one accelerator sees all of it a
-hundred times in a few minutes. What needs care is not speed but honesty: the held-out novel is never read here, all
-choices are made on a development text cut from the end of another novel, and the run is described well enough in
-its CSV and its checkpoint to be repeated (the same seed and software on the same machine; another machine sums in
-another order and gets another, equally good model).
+Why it is so short: the model has 2.6 million parameters and the corpus 15.5 MB, so one accelerator reads all of it
+dozens of times in a few minutes. What needs care is not speed but honesty: the held-out novel is never read here, all
+choices are made on a development text cut from the end of another novel, and the run leaves its curve (loss.csv) and
+its settings (recipe.json). Another run gets another, equally good model: accelerators sum in no fixed order.
 
     python texts.py collect && python train.py --minutes 5 --out run
 
 `--steps` fixes the length outright. `--minutes` fixes the time and lets the schedule follow the clock; the recipe it
-writes names the steps it came to, which give the same run by `--steps` on any machine, but for the clock's jitter in
-the learning rate.
+writes names the steps it came to, and `--steps` with that number repeats the recipe on a slower or faster machine.
 """
 
 from __future__ import annotations
@@ -45,7 +43,9 @@ class Corpus:
 
     def __init__(self, folder: Path, device: torch.device, seed: int) -> None:
         if not (folder / "train.npy").exists():
-            raise SystemExit(f"train.py: {folder}: no train.npy; run `python texts.py collect --out {folder}` first")
+            raise SystemExit(
+                f"train.py: {folder}: no train.npy; run `python texts.py collect --out {folder}` first"
+            )
         self.stream = torch.from_numpy(np.load(folder / "train.npy")).to(device)
         spans = json.loads((folder / "spans.json").read_text())
         self.starts = torch.tensor([s["start"] for s in spans.values()], device=device)
@@ -115,7 +115,9 @@ def train(arguments: argparse.Namespace) -> None:
     began = time.monotonic()
     with open(arguments.out / "loss.csv", "w", newline="") as handle:
         log = csv.writer(handle, lineterminator="\n")
-        log.writerow(["step", "tokens", "seconds", "learning_rate", "train_nats_per_byte", "dev_nats_per_byte"])
+        log.writerow(
+            ["step", "tokens", "seconds", "learning_rate", "train_nats_per_byte", "dev_nats_per_byte"]
+        )
         step, tokens, progress = 0, 0, 0.0
         while progress < 1.0:
             rate = learning_rate(step, warmup, progress, arguments.rate)
@@ -141,13 +143,25 @@ def train(arguments: argparse.Namespace) -> None:
                 running.clear()
                 dev_loss = evaluate(model, dev, arguments.context)
                 seconds = time.monotonic() - began
-                log.writerow([step, tokens, f"{seconds:.1f}", f"{rate:.3e}", f"{mean:.5f}", f"{dev_loss:.5f}"])
+                log.writerow(
+                    [step, tokens, f"{seconds:.1f}", f"{rate:.3e}", f"{mean:.5f}", f"{dev_loss:.5f}"]
+                )
                 handle.flush()
-                print(f"step {step}: train {mean:.4f}, dev {dev_loss:.4f} nats/byte, {seconds:.0f} s", flush=True)
+                print(
+                    f"step {step}: train {mean:.4f}, dev {dev_loss:.4f} nats/byte, {seconds:.0f} s",
+                    flush=True,
+                )
     recipe = {k: v for k, v in vars(arguments).items() if not isinstance(v, Path)}
-    recipe |= {"steps": step, "tokens": tokens, "torch": str(torch.__version__), "device_name": device_name(device)}
+    recipe |= {
+        "steps": step,
+        "tokens": tokens,
+        "torch": str(torch.__version__),
+        "device_name": device_name(device),
+    }
     weights = {name: parameter.detach().cpu() for name, parameter in model.named_parameters()}
-    torch.save({"shape": shape.as_dict(), "weights": weights, "recipe": recipe}, arguments.out / "checkpoint.pt")
+    torch.save(
+        {"shape": shape.as_dict(), "weights": weights, "recipe": recipe}, arguments.out / "checkpoint.pt"
+    )
     (arguments.out / "recipe.json").write_text(json.dumps(recipe, indent=1) + "\n")
 
 
@@ -158,8 +172,12 @@ def device_name(device: torch.device) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Train the embedded model.")
-    parser.add_argument("--corpus", type=Path, default=HERE / "corpus", help="folder that `texts.py collect` wrote")
-    parser.add_argument("--out", type=Path, default=HERE / "run", help="folder for checkpoint, CSV and recipe")
+    parser.add_argument(
+        "--corpus", type=Path, default=HERE / "corpus", help="folder that `texts.py collect` wrote"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=HERE / "run", help="folder for checkpoint, CSV and recipe"
+    )
     length = parser.add_mutually_exclusive_group(required=True)
     length.add_argument("--minutes", type=float, help="train for about this long")
     length.add_argument("--steps", type=int, help="train for exactly this many steps")
@@ -169,9 +187,11 @@ def main() -> int:
     parser.add_argument("--context", type=int, default=256, help="usual window, in bytes")
     parser.add_argument("--rate", type=float, default=3e-3, help="peak learning rate")
     parser.add_argument("--decay", type=float, default=0.1, help="weight decay of the matrices")
-    parser.add_argument("--dropout", type=float, default=0.0, help="residual dropout")
+    parser.add_argument("--dropout", type=float, default=0.08, help="residual dropout")
     parser.add_argument("--log-every", type=int, default=500, help="steps between lines of the CSV")
-    parser.add_argument("--compile", action="store_true", help="compile the network (needs a C++ compiler or Triton)")
+    parser.add_argument(
+        "--compile", action="store_true", help="compile the network (needs a C++ compiler or Triton)"
+    )
     arguments = parser.parse_args()
     for name in ("minutes", "steps", "batch_bytes", "context", "log_every"):
         value = getattr(arguments, name)
