@@ -5,13 +5,28 @@
 //! read these types back, which is why they derive both directions, tolerate fields that they do not know, and carry
 //! a `schema` number: it grows when a field changes its meaning or goes away, never when one is added.
 //!
-//! Three rules hold for every field. Rates come with the name of the device that made them. What was not measured is
-//! `null`, never zero. And a count is *per token* only when it was the same for every token of the run.
+//! Four rules hold for every field. Rates come with the name of the device that made them. What was not measured is
+//! `null`, never zero. A count is *per token* only when it was the same for every token of the run. And a number that a
+//! broken run made infinite or undefined is `null` in JSON, which has no such numbers, and reads back as NaN: a
+//! document of a broken run must still be readable.
 
 use serde::{Deserialize, Serialize};
 
 /// Version of every document in this module.
 pub const SCHEMA: u32 = 1;
+
+/// Numbers that a broken run can make infinite or undefined.
+mod finite {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        value.is_finite().then_some(value).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
+    }
+}
 
 /// The Vulkan device that did the work, in its own words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,8 +126,10 @@ pub struct Decode {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The estimate.
+    #[serde(with = "finite")]
     pub value: f64,
     /// Its standard error.
+    #[serde(with = "finite")]
     pub stderr: f64,
 }
 
@@ -150,10 +167,12 @@ pub struct Perplexity {
     /// Bytes of text that the scored tokens stand for.
     pub bytes: u64,
     /// Mean negative log-likelihood, nats per scored token.
+    #[serde(with = "finite")]
     pub nll: f64,
     /// `exp(nll)` and its error, as llama.cpp's perplexity tool defines both.
     pub perplexity: Estimate,
     /// `exp` of nats per *byte* of scored text: comparable between tokenizers.
+    #[serde(with = "finite")]
     pub per_byte: f64,
     /// BLAKE3 over the little-endian f32 bits of every logit vector of every step, in order, hexadecimal.
     pub logits_digest: String,
@@ -253,6 +272,7 @@ pub struct OpsCase {
     /// Whether it agreed within its tolerance.
     pub passed: bool,
     /// Largest `|gpu - cpu| / tolerance` over the outputs: at most 1 when it passed.
+    #[serde(with = "finite")]
     pub worst: f64,
     /// What went wrong, if anything.
     pub detail: Option<String>,
@@ -351,6 +371,14 @@ mod tests {
         ] {
             assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{kind}\""));
         }
+    }
+
+    #[test]
+    fn an_undefined_number_is_null_and_reads_back_as_undefined() {
+        let json = serde_json::to_string(&Estimate { value: f64::NAN, stderr: f64::INFINITY }).unwrap();
+        assert_eq!(json, r#"{"value":null,"stderr":null}"#);
+        let back: Estimate = serde_json::from_str(&json).unwrap();
+        assert!(back.value.is_nan() && back.stderr.is_nan());
     }
 
     #[test]

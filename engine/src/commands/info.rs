@@ -1,4 +1,5 @@
-//! `engine info`: works without a driver too, and then says what is missing.
+//! `engine info`: works without a driver too, and then says what is missing; with `--device` or `--require`, such a
+//! device must be there.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use crate::error::Error;
 use crate::gguf::{Gguf, ModelFile};
 use crate::model::Model;
 use crate::results::{DeviceInfo, Info, ModelInfo, SCHEMA};
-use crate::vk::{self, Instance, requirements};
+use crate::vk::{self, Instance, choose, requirements};
 
 pub(super) fn execute(common: &Common) -> Result<(), Error> {
     let file = open_model(common)?;
@@ -18,6 +19,10 @@ pub(super) fn execute(common: &Common) -> Result<(), Error> {
         Ok(devices) => (devices, None),
         Err(error) => (Vec::new(), Some(error.to_string())),
     };
+    if common.device.is_some() || common.require.is_some() {
+        let described: Vec<_> = devices.iter().map(|info| info.device.clone()).collect();
+        choose(&described, common.device.as_ref(), common.require.map(Into::into))?;
+    }
     let result = Info {
         schema: SCHEMA,
         command: "info".to_owned(),

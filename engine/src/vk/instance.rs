@@ -1,6 +1,5 @@
 //! The loader, an instance, and what its devices say about themselves.
 
-use std::ffi::CStr;
 use std::rc::Rc;
 
 use ash::vk;
@@ -62,7 +61,6 @@ impl Instance {
     fn describe(&self, index: u32, handle: vk::PhysicalDevice) -> Physical {
         // SAFETY: `handle` was enumerated from this instance.
         let plain = unsafe { self.raw.get_physical_device_properties(handle) };
-        let name = plain.device_name_as_c_str().unwrap_or(c"?").to_string_lossy().into_owned();
         let api = plain.api_version;
         let mut driver = vk::PhysicalDeviceDriverProperties::default();
         let mut maintenance = vk::PhysicalDeviceMaintenance3Properties::default();
@@ -72,14 +70,12 @@ impl Instance {
             // SAFETY: both structures belong to Vulkan 1.2, which the device has.
             unsafe { self.raw.get_physical_device_properties2(handle, &mut properties) };
         }
-        let text = |chars: Result<&CStr, _>| -> String {
-            chars.ok().map(|c: &CStr| c.to_string_lossy().into_owned()).unwrap_or_default()
+        let text = |chars: &[std::ffi::c_char]| {
+            let bytes: Vec<u8> = chars.iter().map(|c| *c as u8).take_while(|b| *b != 0).collect();
+            String::from_utf8_lossy(&bytes).into_owned()
         };
-        let driver_text = format!(
-            "{} {}",
-            text(driver.driver_name_as_c_str().map_err(drop)),
-            text(driver.driver_info_as_c_str().map_err(drop))
-        );
+        let name = text(&plain.device_name);
+        let driver_text = format!("{} {}", text(&driver.driver_name), text(&driver.driver_info));
         let kind = match plain.device_type {
             vk::PhysicalDeviceType::CPU => DeviceKind::Cpu,
             vk::PhysicalDeviceType::INTEGRATED_GPU => DeviceKind::IntegratedGpu,

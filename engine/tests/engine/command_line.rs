@@ -168,8 +168,10 @@ fn a_device_that_is_not_there_or_of_the_wrong_kind_is_named() {
         assert_fails(&output, 3, &[asked, &first.name]);
     }
     let other = if first.kind == DeviceKind::Cpu { "gpu" } else { "cpu" };
-    let output = engine(&["ops", "--device", "0", "--require", other]);
-    assert_fails(&output, 3, &[&first.name, "required"]);
+    for command in ["ops", "info"] {
+        let output = engine(&[command, "--device", "0", "--require", other]);
+        assert_fails(&output, 3, &[&first.name, "required"]);
+    }
 }
 
 #[test]
