@@ -1,9 +1,10 @@
 //! A Vulkan driver with one device that is not good enough, for tests of what programs say then.
 //!
 //! It is a driver only as far as the loader and an application's first questions go: there is an instance, a device,
-//! and answers about the device. Creating a device fails. What the device lacks is chosen by
-//! `ZINC_BARRIER_MOCK_DEVICE`: `old` knows Vulkan 1.0 only, `no-compute` has no compute queue, `small` has the
-//! least limits that one can have, `no-memory` has none that the host sees.
+//! and answers about the device. Creating a device fails. What the device lacks is chosen by the name of the manifest
+//! in `VK_DRIVER_FILES`: `old.json` knows Vulkan 1.0 only, `no-compute.json` has no compute queue, `small.json` has the
+//! least limits that one can have; any other has all that the engine needs, and breaks when it is opened. (A variable
+//! of its own would be taken out of the environment by the sweep.)
 //!
 //! The interface is the loader's "Vulkan Installable Client Driver interface", version 5.
 #![allow(
@@ -13,6 +14,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
+use std::path::Path;
 
 use ash::vk::{self, Handle};
 
@@ -27,7 +29,8 @@ static mut INSTANCE: Dispatchable = Dispatchable { magic: MAGIC };
 static mut DEVICE: Dispatchable = Dispatchable { magic: MAGIC };
 
 fn lacks(what: &str) -> bool {
-    std::env::var("ZINC_BARRIER_MOCK_DEVICE").is_ok_and(|value| value == what)
+    let manifest = std::env::var_os("VK_DRIVER_FILES").unwrap_or_default();
+    Path::new(&manifest).file_stem().is_some_and(|name| name == what)
 }
 
 /// Negotiates the version of the interface.
@@ -49,9 +52,8 @@ pub unsafe extern "system" fn vk_icdGetInstanceProcAddr(
     let function: *const () = match name.to_bytes() {
         b"vkCreateInstance" => create_instance as *const (),
         b"vkDestroyInstance" => destroy as *const (),
-        b"vkEnumerateInstanceExtensionProperties" | b"vkEnumerateDeviceExtensionProperties" => {
-            no_extensions as *const ()
-        }
+        b"vkEnumerateInstanceExtensionProperties" => no_instance_extensions as *const (),
+        b"vkEnumerateDeviceExtensionProperties" => no_device_extensions as *const (),
         b"vkEnumerateInstanceVersion" => instance_version as *const (),
         b"vkEnumeratePhysicalDevices" => devices as *const (),
         b"vkGetPhysicalDeviceProperties" => properties as *const (),
@@ -99,7 +101,17 @@ unsafe extern "system" fn refuse() -> vk::Result {
     vk::Result::ERROR_INITIALIZATION_FAILED
 }
 
-unsafe extern "system" fn no_extensions(_: *const c_void, _: *const c_char, count: *mut u32) -> vk::Result {
+unsafe extern "system" fn no_instance_extensions(_: *const c_char, count: *mut u32) -> vk::Result {
+    // SAFETY: the caller passes a valid pointer.
+    unsafe { *count = 0 };
+    vk::Result::SUCCESS
+}
+
+unsafe extern "system" fn no_device_extensions(
+    _: vk::PhysicalDevice,
+    _: *const c_char,
+    count: *mut u32,
+) -> vk::Result {
     // SAFETY: the caller passes a valid pointer.
     unsafe { *count = 0 };
     vk::Result::SUCCESS
@@ -185,10 +197,9 @@ unsafe extern "system" fn memory(_: vk::PhysicalDevice, out: *mut vk::PhysicalDe
         ..Default::default()
     };
     properties.memory_heaps[0] = vk::MemoryHeap { size: 1 << 30, flags: vk::MemoryHeapFlags::DEVICE_LOCAL };
-    let mut seen = vk::MemoryPropertyFlags::DEVICE_LOCAL;
-    if !lacks("no-memory") {
-        seen |= vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT;
-    }
+    let seen = vk::MemoryPropertyFlags::DEVICE_LOCAL
+        | vk::MemoryPropertyFlags::HOST_VISIBLE
+        | vk::MemoryPropertyFlags::HOST_COHERENT;
     properties.memory_types[0] = vk::MemoryType { property_flags: seen, heap_index: 0 };
     // SAFETY: the caller passes a valid pointer.
     unsafe { *out = properties };
