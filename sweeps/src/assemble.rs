@@ -46,7 +46,7 @@ impl Target {
     /// The arms, in the order of their first runs; single drops are no arms.
     pub fn arms(&self) -> Vec<Arm> {
         let mut firsts: Vec<RunSpec> = Vec::new();
-        for o in self.observations.iter().filter(|o| o.spec.role != Role::Drop) {
+        for o in self.observations.iter().filter(|o| !matches!(o.spec.role, Role::Drop | Role::Setup)) {
             if !firsts.iter().any(|f| f.same_arm(&o.spec)) {
                 firsts.push(o.spec);
             }
@@ -71,10 +71,7 @@ impl Target {
             })
             .or(runs.first())
             .copied();
-        let per_token = |count: fn(&Counts) -> u64| {
-            let measured = runs.first()?;
-            Some(count(measured.counts.as_ref()?) as f64 / measured.tokens as f64)
-        };
+        let per_token = |count| self.per_token(spec, runs.first()?, count);
         let median = |value: fn(&Measured) -> Option<f64>| {
             let values: Vec<f64> = runs.iter().filter_map(|m| value(m)).collect();
             Spread::of(&values).map(|s| s.median)
@@ -103,13 +100,13 @@ impl Target {
             knobs: BTreeMap::new(),
             role: match spec.role {
                 _ if spec.is_reference() => ArmRole::Reference,
-                Role::Timed | Role::Drop => ArmRole::Policy,
+                Role::Timed | Role::Drop | Role::Setup => ArmRole::Policy,
                 Role::WithoutLayer => ArmRole::WithoutLayer,
                 Role::Shuffled => ArmRole::Shuffled,
                 Role::Control => ArmRole::Control,
             },
             runs: runs.len() as u32,
-            dispatches_per_token: per_token(|c| c.dispatches),
+            dispatches_per_token: per_token(|c: &Counts| c.dispatches),
             barriers_asked_per_token: per_token(|c| c.barriers_asked),
             barriers_emitted_per_token: per_token(|c| c.barriers_emitted),
             driver_flushes_per_token: None,
@@ -133,6 +130,21 @@ impl Target {
             verdict,
             reason,
         }
+    }
+
+    /// What the layer counted for one token of `measured`, a run of `spec`'s policy: the difference to the set-up run,
+    /// in which loading the model cancels out. Without a set-up run to compare with, loading is part of it.
+    pub fn per_token(&self, spec: &RunSpec, measured: &Measured, count: fn(&Counts) -> u64) -> Option<f64> {
+        let total = count(measured.counts.as_ref()?);
+        let (before, tokens) = self
+            .observations
+            .iter()
+            .filter(|o| o.spec.role == Role::Setup && o.spec.policy == spec.policy)
+            .filter_map(|o| o.outcome.as_ref().ok())
+            .filter(|set_up| set_up.tokens < measured.tokens)
+            .find_map(|set_up| Some((count(set_up.counts.as_ref()?), set_up.tokens)))
+            .unwrap_or((0, 0));
+        Some(total.checked_sub(before)? as f64 / (measured.tokens - tokens) as f64)
     }
 
     /// A policy's gate speaks for its timed arm. For the others it is their own comparison, since a permutation that
@@ -208,6 +220,14 @@ impl Target {
                     self.chosen.device.name,
                     100.0 * spread.range,
                     100.0 * NOISE,
+                ));
+            }
+        }
+        for o in self.observations.iter().filter(|o| o.spec.role == Role::Setup) {
+            if let Err(failure) = &o.outcome {
+                notes.push(format!(
+                    "{}: {failure}. What loading the model takes is part of the counts.",
+                    o.spec
                 ));
             }
         }

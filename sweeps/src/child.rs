@@ -23,7 +23,7 @@ use crate::contain::{self, Finished, Unfinished, signal_name, tail};
 use crate::environment;
 use crate::error::SweepError;
 use crate::outcome::{Failure, Measured, Observation, Outcome};
-use crate::plan::RunSpec;
+use crate::plan::{Role, RunSpec, SETUP_TOKENS};
 
 /// Characters of a child's stderr that go into a reason.
 const STDERR_LIMIT: usize = 300;
@@ -121,8 +121,11 @@ impl<'a> Engine<'a> {
         let mut args: Vec<OsString> =
             ["perplexity", "--via", "decode", "--json", "--device"].map(Into::into).to_vec();
         args.push(job.device.clone().into());
-        args.extend(["--ctx".into(), job.ctx.to_string().into()]);
-        args.extend(["--tokens".into(), job.tokens.to_string().into()]);
+        let (ctx, tokens) = match spec.role {
+            Role::Setup => (SETUP_TOKENS, SETUP_TOKENS),
+            _ => (job.ctx, job.tokens),
+        };
+        args.extend(["--ctx".into(), ctx.to_string().into(), "--tokens".into(), tokens.to_string().into()]);
         if let Some(model) = &job.model {
             args.extend(["--model".into(), model.into()]);
         }
@@ -132,6 +135,7 @@ impl<'a> Engine<'a> {
             spec,
             &manifests,
             report,
+            environment::holds_ours,
         ));
         command
     }

@@ -8,10 +8,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, ValueEnum};
 use zinc_hazard::Policy;
 
 use crate::drivers::DriverSpec;
+use crate::plan::SETUP_TOKENS;
+
+/// Tokens in a chunk unless the user says otherwise.
+const DEFAULT_CTX: u64 = 128;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,12 +63,13 @@ pub struct Cli {
     pub reps: u32,
 
     /// Tokens decoded in each run, in whole chunks of --ctx
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(SETUP_TOKENS..=10_000_000))]
     pub tokens: u64,
 
-    /// Tokens in a chunk: the depth to which the context grows before it starts again
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
-    pub ctx: u64,
+    /// Tokens in a chunk: the depth to which the context grows before it starts again [default: 128, or --tokens
+    /// where that is less]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(SETUP_TOKENS..=10_000_000))]
+    pub ctx: Option<u64>,
 
     /// Single barriers to drop, one a run, to see whether the gates notice; 0 leaves the mutation score out
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(0..=100_000))]
@@ -77,7 +83,7 @@ pub struct Cli {
     #[arg(long, value_name = "DIR", default_value = "sweep-report")]
     pub out: PathBuf,
 
-    /// Seconds after which a run counts as hung [default: 300, then 20 times the first run]
+    /// Seconds after which a run counts as hung [default: 300 for the first run, then 30 and 20 times as long as that took]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub timeout: Option<Duration>,
 
@@ -95,6 +101,30 @@ pub struct Cli {
 }
 
 impl Cli {
+    /// The arguments of this process; ends it with help, version or a usage error where clap would.
+    pub fn from_process() -> Cli {
+        Cli::try_parse().and_then(Cli::check).unwrap_or_else(|error| error.exit())
+    }
+
+    /// What no single argument can know: a run is made of whole chunks, so it holds at least one.
+    fn check(self) -> Result<Cli, clap::Error> {
+        match self.ctx {
+            Some(ctx) if ctx > self.tokens => {
+                let message = format!(
+                    "--tokens {} is less than one chunk of --ctx {ctx}; give at least as many tokens",
+                    self.tokens
+                );
+                Err(Cli::command().error(ErrorKind::ArgumentConflict, message))
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// Tokens in a chunk.
+    pub fn chunk(&self) -> u64 {
+        self.ctx.unwrap_or_else(|| self.tokens.min(DEFAULT_CTX))
+    }
+
     /// The policies to measure beside `stock`: those asked for, each once, in the order in which policies are shown;
     /// all of them when none was asked for. `stock` itself is the reference and is never among them.
     pub fn arms(&self) -> Vec<Policy> {
@@ -146,7 +176,6 @@ mod tests {
 
     #[test]
     fn the_definition_is_sound() {
-        use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 
@@ -175,6 +204,15 @@ mod tests {
         for args in [&["--reps", "0"], &["--tokens", "1"], &["--ctx", "99999999999"], &["--timeout", "nan"]] {
             assert_eq!(parse(args).unwrap_err().exit_code(), 2, "{args:?}");
         }
+    }
+
+    #[test]
+    fn a_chunk_is_never_longer_than_a_run() {
+        assert_eq!(parse(&[]).unwrap().chunk(), 128);
+        assert_eq!(parse(&["--tokens", "64"]).unwrap().chunk(), 64);
+        assert_eq!(parse(&["--tokens", "512"]).unwrap().chunk(), 128);
+        assert_eq!(parse(&["--ctx", "32"]).unwrap().check().unwrap().chunk(), 32);
+        assert_eq!(parse(&["--ctx", "256"]).unwrap().check().unwrap_err().exit_code(), 2);
     }
 
     #[test]

@@ -4,17 +4,20 @@
 //! variable of the layer is taken out of the inherited environment, and put back only where the arm needs it. What
 //! chooses and configures *drivers* stays: it is the owner's, and the same for every arm.
 //!
-//! The layer is found through an explicit manifest in a folder of the sweep's own, first in `VK_LAYER_PATH`: then the
-//! arm runs the library that was built, and not one that was installed earlier. That variable replaces the loader's
-//! own list of folders, on every version of the loader (`VK_ADD_LAYER_PATH`, which would extend it, is younger and is
-//! ignored beside the other), so the folders that the loader would have searched are listed behind it. Explicit
-//! layers that the owner named in `VK_INSTANCE_LAYERS`, such as validation, stay in every arm, below ours: nearer to
-//! the driver, where they see what the layer emits.
+//! The layer is found through an explicit manifest in a folder of the sweep's own, first in `VK_LAYER_PATH`. That
+//! variable replaces the loader's own list of folders, on every version of the loader (`VK_ADD_LAYER_PATH`, which would
+//! extend it, is younger and is ignored beside the other), so the folders that the loader would have searched are
+//! listed behind it. All but those that hold a manifest of this layer: where two have one name, loader 1.3.239 takes
+//! the *last*, and the arm would run a layer that was installed earlier instead of the one that was built. (An
+//! implicit manifest of the same name does no harm; the explicit one wins.)
+//!
+//! Explicit layers that the owner named in `VK_INSTANCE_LAYERS`, such as validation, stay in every arm, below ours:
+//! nearer to the driver, where they see what the layer emits.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use zinc_barrier::manifest::LAYER_NAME as LAYER;
+use zinc_barrier::manifest::{self, Kind, LAYER_NAME as LAYER};
 
 use crate::plan::{RunSpec, Shuffle};
 
@@ -44,25 +47,27 @@ pub fn without_layer(inherited: impl IntoIterator<Item = (OsString, OsString)>) 
 }
 
 /// The environment of `spec`'s process: [`without_layer`], and, unless the run is without it, the layer with its
-/// settings. `manifests` is the folder with the explicit manifest, `report` where the layer is to write its report.
+/// settings. `manifests` is the folder with the explicit manifest, `report` where the layer is to write its report,
+/// `holds_ours` whether a folder holds some manifest of this layer ([`holds_ours`]).
 pub fn for_run(
     inherited: impl IntoIterator<Item = (OsString, OsString)>,
     spec: &RunSpec,
     manifests: &Path,
     report: &Path,
+    holds_ours: impl Fn(&Path) -> bool,
 ) -> Vec<(OsString, OsString)> {
     let mut env = without_layer(inherited);
     let Some(policy) = spec.policy else { return env };
     let mut layers = vec![PathBuf::from(LAYER)];
     layers.extend(get(&env, LAYERS).map(other_layers).unwrap_or_default());
-    let mut folders = vec![manifests.to_path_buf()];
-    match get(&env, LAYER_PATH) {
-        Some(own) => folders.extend(split(own)),
+    let others = match get(&env, LAYER_PATH) {
+        Some(own) => split(own),
         None => {
-            folders.extend(get(&env, ADD_LAYER_PATH).map(split).unwrap_or_default());
-            folders.extend(loader_folders(&env));
+            get(&env, ADD_LAYER_PATH).map(split).into_iter().flatten().chain(loader_folders(&env)).collect()
         }
-    }
+    };
+    let mut folders = vec![manifests.to_path_buf()];
+    folders.extend(others.into_iter().filter(|folder| !holds_ours(folder)));
     set(&mut env, LAYERS, join(&layers));
     set(&mut env, LAYER_PATH, join(&folders));
     set(&mut env, "ZINC_BARRIER_POLICY", policy.name().into());
@@ -74,6 +79,12 @@ pub fn for_run(
     }
     set(&mut env, "ZINC_BARRIER_REPORT", report_value(report));
     env
+}
+
+/// Whether a manifest of this layer lies in `folder`, under whatever file name.
+pub fn holds_ours(folder: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    entries.flatten().any(|entry| manifest::read(&entry.path(), Kind::Explicit).is_some())
 }
 
 /// A path as the layer's report setting takes it, where a percent sign begins a placeholder.
@@ -138,7 +149,9 @@ mod tests {
     }
 
     fn run(vars: &[(&str, &str)], spec: &RunSpec) -> Vec<(OsString, OsString)> {
-        for_run(owner(vars), spec, Path::new("/m"), Path::new("/r/50%.json"))
+        for_run(owner(vars), spec, Path::new("/m"), Path::new("/r/50%.json"), |f| {
+            f == Path::new("/installed")
+        })
     }
 
     fn value(env: &[(OsString, OsString)], name: &str) -> Option<String> {
@@ -217,7 +230,22 @@ mod tests {
         );
         let path = value(&run(&[("VK_LAYER_PATH", "/own")], &spec), "VK_LAYER_PATH").unwrap();
         assert_eq!(path, "/m:/own", "an owner who replaced the list has replaced it");
+        let path = value(&run(&[("VK_LAYER_PATH", "/installed:/own")], &spec), "VK_LAYER_PATH").unwrap();
+        assert_eq!(path, "/m:/own", "an installed layer of the same name would win");
         let path = value(&run(&[("VK_ADD_LAYER_PATH", "/more")], &spec), "VK_LAYER_PATH").unwrap();
         assert!(path.starts_with("/m:/more:/etc/xdg"), "{path}");
+    }
+
+    #[test]
+    fn a_folder_with_a_manifest_of_this_layer_is_recognised_whatever_the_files_name() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!holds_ours(folder.path()) && !holds_ours(Path::new("/nonexistent")));
+        std::fs::write(folder.path().join("other.json"), r#"{"layer": {"name": "VK_LAYER_OTHER"}}"#).unwrap();
+        assert!(!holds_ours(folder.path()));
+        let library = folder.path().join("lib.so");
+        std::fs::write(&library, "").unwrap();
+        let text = manifest::text(Kind::Explicit, &library).unwrap();
+        std::fs::write(folder.path().join("renamed.json"), text).unwrap();
+        assert!(holds_ours(folder.path()));
     }
 }

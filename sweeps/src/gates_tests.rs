@@ -65,7 +65,8 @@ fn evidence(observations: &[Observation]) -> Evidence<'_> {
 }
 
 fn timed(policy: Policy) -> RunSpec {
-    RunSpec { round: 0, ..*fixed_runs(&[policy], 1, 1).iter().find(|r| r.policy == Some(policy)).unwrap() }
+    let timed = |r: &&RunSpec| r.role == Role::Timed && r.policy == Some(policy);
+    *fixed_runs(&[policy], 1, 1).iter().find(timed).unwrap()
 }
 
 fn control() -> RunSpec {
@@ -343,7 +344,7 @@ proptest! {
             }
             match o.spec.role {
                 Role::Drop => drops_caught += u32::from(*how == 0),
-                Role::WithoutLayer => {}
+                Role::WithoutLayer | Role::Setup => {}
                 Role::Shuffled if o.spec.policy == Some(Policy::Stock) => {}
                 _ => sound &= *how == 0,
             }
@@ -353,7 +354,7 @@ proptest! {
             // A reference run that crashed leaves the others to compare with: not unsound by itself.
             let reference_only = all.iter().zip(&outcomes).all(|(o, how)| {
                 *how == 0 || o.spec.is_reference() && *how == 2 || o.spec.role == Role::Drop
-                    || o.spec.role == Role::WithoutLayer || o.spec.policy == Some(Policy::Stock)
+                    || matches!(o.spec.role, Role::WithoutLayer | Role::Setup) || o.spec.policy == Some(Policy::Stock)
             });
             prop_assert!((sound || reference_only) && drops_caught > 0);
         }

@@ -5,12 +5,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::Parser;
 use zinc_sweeps::cli::Cli;
 use zinc_sweeps::{markdown, report, session, table};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::from_process();
     if cli.print_schema {
         return print(&report::schema_json(), 0);
     }

@@ -6,7 +6,7 @@
 use crate::gates::Verdict;
 use crate::report::{Arm, ArmRole, Report};
 use crate::stats::LEVEL;
-use crate::table::{self, Look, arm_name, arm_table, gate_table, groups};
+use crate::table::{self, arm_name, arm_table, gate_table, groups};
 
 const LIMITS: &str = "\
 - *Verified* means: on this device, with this model and text, no gate saw a difference, and the same gates noticed \
@@ -29,7 +29,7 @@ pub fn render(report: &Report) -> String {
         if let Some(arm) = arms.first() {
             let d = &arm.device;
             text.push_str(&format!(
-                "Device {}, driver {} {}, Vulkan {}, {}.\n\n",
+                "Device {}, driver {} {}, Vulkan {}, {}. Dispatches and barriers are per token.\n\n",
                 escape(&d.name),
                 escape(&d.driver),
                 escape(&d.driver_version),
@@ -37,7 +37,7 @@ pub fn render(report: &Report) -> String {
                 d.kind
             ));
         }
-        text.push_str(&format!("{}\n", arm_table(&arms, Look::Markdown)));
+        text.push_str(&format!("{}\n", arm_table(&arms)));
         let reasons: Vec<String> = arms
             .iter()
             .filter_map(|arm| Some(format!("- {}: {}\n", arm_name(arm), escape(arm.reason.as_ref()?))))
@@ -47,7 +47,7 @@ pub fn render(report: &Report) -> String {
         }
     }
     if !report.gates.is_empty() {
-        text.push_str(&format!("\n## Gates\n\n{}\n", gate_table(&report.gates, Look::Markdown)));
+        text.push_str(&format!("\n## Gates\n\n{}\n", gate_table(&report.gates)));
         let reasons: Vec<String> = report
             .gates
             .iter()
@@ -107,7 +107,7 @@ fn counted(arm: &Arm) -> String {
             let ratio = arm.vs_stock.map_or(String::new(), |r| {
                 let words =
                     if r.lo > 1.0 || r.hi < 1.0 { "" } else { ", no difference beyond these runs' noise" };
-                format!(", rate {:.3} of stock's ({:.3} to {:.3}{words})", r.ratio, r.lo, r.hi)
+                format!(", rate {:.3} of stock's [{:.3}, {:.3}]{words}", r.ratio, r.lo, r.hi)
             });
             format!("{emitted:.0} barriers a token reach the driver where {asked:.0} are asked for{ratio}")
         }
@@ -150,7 +150,7 @@ fn intervals(report: &Report) -> String {
     }
     let more = if coverage < LEVEL { "; six runs or more (--reps) would give 95%" } else { "" };
     format!(
-        "- Rates are medians; the interval in brackets holds the true median with a probability of {:.0}%{more}. \
+        "- Rates are medians; the interval in square brackets holds the true median with a probability of {:.0}%{more}. \
          Ratios are formed within each round of runs and then summarised the same way.\n",
         100.0 * coverage
     )

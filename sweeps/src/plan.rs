@@ -15,6 +15,9 @@
 //! `stock` itself is reversed once too: if that gives other numbers, the application lacks a barrier and no policy is
 //! to blame.
 //!
+//! And before all of these, a run of a few tokens for each policy, so that what the engine does to load a model is not
+//! counted as part of a token.
+//!
 //! Drops are tried only on policies that emit what they must and no more. Under `stock` and `every` a neighbour covers
 //! for the dropped barrier, and a drop that is not noticed says nothing about a gate.
 
@@ -24,6 +27,9 @@ use zinc_hazard::Policy;
 
 /// How many seeded permutations a correct policy is run under, beside the reversal.
 pub const SEEDED_SHUFFLES: u64 = 3;
+
+/// Tokens of a set-up run: the shortest chunk that the engine takes.
+pub const SETUP_TOKENS: u64 = 5;
 
 /// `ZINC_BARRIER_SHUFFLE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,6 +57,9 @@ impl fmt::Display for Shuffle {
 pub enum Role {
     /// The engine alone, no layer in its process.
     WithoutLayer,
+    /// A run of [`SETUP_TOKENS`] tokens, whose counts are taken off those of the policy's other runs: what the engine
+    /// submits to load a model is no part of a token.
+    Setup,
     /// An arm as users would run it: timed, the application's own order. `stock` here is the reference.
     Timed,
     /// A correct policy under a permuted order.
@@ -113,10 +122,11 @@ impl fmt::Display for RunSpec {
         if let Some(k) = self.mutate {
             write!(f, ", without barrier {k}")?;
         }
-        if self.role == Role::Control {
-            f.write_str(" (control)")?;
+        match self.role {
+            Role::Control => f.write_str(" (control)"),
+            Role::Setup => f.write_str(" (set-up)"),
+            Role::WithoutLayer | Role::Timed | Role::Shuffled | Role::Drop => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -129,12 +139,14 @@ pub fn takes_drops(policy: Policy) -> bool {
 }
 
 /// The runs that are known before the first one is made, in order: the engine alone (which also warms caches), the
-/// timed arms round by round, the shuffled ones, the control.
+/// set-up runs, the timed arms round by round, the shuffled ones, the control.
 ///
 /// `policies` are the arms beside `stock`.
 pub fn fixed_runs(policies: &[Policy], reps: u32, seed: u64) -> Vec<RunSpec> {
     let mut runs = vec![RunSpec::WITHOUT_LAYER];
     let timed: Vec<Policy> = std::iter::once(Policy::Stock).chain(policies.iter().copied()).collect();
+    let control = (!timed.contains(&Policy::None)).then_some(Policy::None);
+    runs.extend(timed.iter().copied().chain(control).map(|p| RunSpec::new(Role::Setup, p, Shuffle::Off)));
     for round in 0..reps {
         // Every other round runs backwards, so that no arm always follows the same neighbour.
         let mut order = timed.clone();
@@ -188,6 +200,9 @@ mod tests {
             text,
             [
                 "without the layer",
+                "stock (set-up)",
+                "alias-only (set-up)",
+                "none (set-up)",
                 "stock",
                 "alias-only",
                 "alias-only",
@@ -215,7 +230,10 @@ mod tests {
     #[test]
     fn whatever_was_asked_for_the_control_runs() {
         for policies in [&[][..], &[Policy::None], &Policy::ALL[1..]] {
-            assert_eq!(fixed_runs(policies, 1, 9).iter().filter(|r| r.role == Role::Control).count(), 1);
+            let runs = fixed_runs(policies, 1, 9);
+            assert_eq!(runs.iter().filter(|r| r.role == Role::Control).count(), 1);
+            let set_up = |r: &&RunSpec| r.role == Role::Setup && r.policy == Some(Policy::None);
+            assert_eq!(runs.iter().filter(set_up).count(), 1);
         }
     }
 

@@ -21,7 +21,7 @@ use crate::gates::{Gate, Status};
 use crate::host;
 use crate::outcome::Observation;
 use crate::output::Folder;
-use crate::plan::{RunSpec, drop_orders, fixed_runs, sample, takes_drops};
+use crate::plan::{Role, RunSpec, drop_orders, fixed_runs, sample, takes_drops};
 use crate::progress::Progress;
 use crate::report::{Git, Host, Report, SCHEMA_VERSION, Settings};
 
@@ -65,7 +65,7 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
                 device_name: chosen.device.name.clone(),
                 model: model.map(Into::into),
                 tokens: cli.tokens,
-                ctx: cli.ctx,
+                ctx: cli.chunk(),
             };
             let target = Target {
                 chosen,
@@ -87,7 +87,6 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
         blake3,
         progress: Progress::new(0),
         timeout: cli.timeout.unwrap_or(FIRST_TIMEOUT),
-        timeout_is_fixed: cli.timeout.is_some(),
     };
     let result = sweep.make_all(&mut targets);
     sweep.progress.close();
@@ -103,7 +102,6 @@ struct Sweep<'a> {
     blake3: BTreeMap<String, String>,
     progress: Progress,
     timeout: Duration,
-    timeout_is_fixed: bool,
 }
 
 impl Sweep<'_> {
@@ -113,6 +111,8 @@ impl Sweep<'_> {
         let drops = policies.iter().filter(|p| takes_drops(**p)).count() as u64 * u64::from(self.cli.drops);
         self.progress.expect((targets.len() as u64 * (fixed.len() as u64 + drops)) as i64);
         for i in 0..targets.len() {
+            // Another device or model may be slower than the last one.
+            self.timeout = self.cli.timeout.unwrap_or(FIRST_TIMEOUT);
             for spec in &fixed {
                 self.make(targets, i, spec)?;
             }
@@ -161,11 +161,9 @@ impl Sweep<'_> {
         let what = format!("{}: {spec}", target.chosen.driver);
         self.progress.start(&what);
         let observation = self.engine.run(spec, job, self.timeout)?;
-        if !self.timeout_is_fixed && observation.outcome.is_ok() {
-            // Long enough for the slowest permutation on a machine that became busy, and still bounded.
-            self.timeout =
-                FIRST_TIMEOUT.min(observation.wall * 20 + Duration::from_secs(30)).max(self.timeout / 10);
-            self.timeout_is_fixed = true;
+        if self.cli.timeout.is_none() && observation.spec.policy.is_none() {
+            // Long enough for the slowest permutation on a machine that has become busy, and still bounded.
+            self.timeout = observation.wall * 20 + Duration::from_secs(30);
         }
         let wall = observation.wall;
         target.observations.push(observation);
@@ -196,7 +194,7 @@ impl Sweep<'_> {
                 policies: self.cli.arms().iter().map(ToString::to_string).collect(),
                 reps: self.cli.reps,
                 tokens: self.cli.tokens,
-                ctx: self.cli.ctx,
+                ctx: self.cli.chunk(),
                 drops: self.cli.drops,
                 seed: self.cli.seed,
             },
@@ -268,22 +266,29 @@ fn sound(target: &Target, policy: Policy) -> bool {
     let failed = target
         .observations
         .iter()
-        .any(|o| o.spec.policy == Some(policy) && o.spec.mutate.is_none() && o.outcome.is_err());
+        .filter(|o| matches!(o.spec.role, Role::Timed | Role::Shuffled))
+        .any(|o| o.spec.policy == Some(policy) && o.outcome.is_err());
     !failed && Gate::ALL.iter().all(|g| target.evidence().judge_gate(*g, policy).status != Status::Fail)
 }
 
-/// Barriers that the policy's timed arm emits for one submission: the layer counts the barrier to withhold anew after
-/// each of them.
+/// Barriers that the policy's timed arm emits for one submission of a token: the layer counts the barrier to withhold
+/// anew after each of them.
 fn emitted_per_submission(target: &Target, policy: Policy) -> Option<u64> {
-    let of_policy = |o: &&Observation| o.spec.policy == Some(policy) && o.spec.mutate.is_none();
-    let m = target.observations.iter().filter(of_policy).find_map(|o| o.outcome.as_ref().ok())?;
-    m.counts.as_ref()?.barriers_emitted.checked_div(m.tokens.saturating_mul(m.submits_per_token))
+    let of_policy = |o: &&Observation| o.spec.policy == Some(policy) && o.spec.role == Role::Timed;
+    let (spec, m) = target
+        .observations
+        .iter()
+        .filter(of_policy)
+        .find_map(|o| Some((o.spec, o.outcome.as_ref().ok()?)))?;
+    let per_token = target.per_token(&spec, m, |counts| counts.barriers_emitted)?;
+    (per_token.round() as u64).checked_div(m.submits_per_token)
 }
 
 /// What the last run gave, in a few words.
 fn result_words(target: &Target, o: &Observation) -> String {
     match (&o.outcome, target.evidence().reference()) {
         (Err(failure), _) => failure.to_string(),
+        (Ok(_), _) if o.spec.role == Role::Setup => "counted".into(),
         (Ok(m), Some(_)) if o.spec.is_reference() => format!("{:.1} tok/s", m.tok_s),
         (Ok(_), None) => "done".into(),
         (Ok(m), Some(reference)) => Gate::ALL

@@ -1,6 +1,7 @@
-//! The report as tables: in the terminal and, with other rulers, in `report.md`.
+//! The report as tables, for the terminal and for `report.md` alike.
 //!
-//! The cells are made once for both. A number that was not measured is a dash, a rate that may not be compared (a
+//! They are Markdown in both places, so that what someone copies from a terminal into a merge request is a table there
+//! too. A number that was not measured is a dash, a rate that may not be compared (a
 //! shuffled or deliberately wrong run) is left out, and the verdict stands at the end of every line, where the eye
 //! stops.
 
@@ -8,15 +9,6 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use crate::gates::{Status, Verdict};
 use crate::report::{Arm, ArmRole, GateReport, Report};
-
-/// Where a table is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
-    /// Box-drawing characters.
-    Terminal,
-    /// Markdown.
-    Markdown,
-}
 
 /// The arms of one device and model, in groups that share both, in the order of the report.
 pub fn groups(report: &Report) -> Vec<(String, Vec<&Arm>)> {
@@ -35,7 +27,7 @@ pub fn groups(report: &Report) -> Vec<(String, Vec<&Arm>)> {
 pub fn render(report: &Report) -> String {
     let mut text = String::new();
     for (title, arms) in groups(report) {
-        text.push_str(&format!("{title}\n{}\n", arm_table(&arms, Look::Terminal)));
+        text.push_str(&format!("{title}; dispatches and barriers per token\n{}\n", arm_table(&arms)));
         for arm in arms {
             if let Some(reason) = &arm.reason {
                 text.push_str(&format!("  {}: {reason}\n", arm_name(arm)));
@@ -44,7 +36,7 @@ pub fn render(report: &Report) -> String {
         text.push('\n');
     }
     if !report.gates.is_empty() {
-        text.push_str(&format!("Gates\n{}\n", gate_table(&report.gates, Look::Terminal)));
+        text.push_str(&format!("Gates\n{}\n", gate_table(&report.gates)));
         for gate in &report.gates {
             if let Some(reason) = gate.reason.as_ref().filter(|_| gate.status != Status::Pass) {
                 text.push_str(&format!("  {} for {}: {reason}\n", gate.gate, gate.policy));
@@ -57,8 +49,8 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-/// The arms as a table.
-pub fn arm_table(arms: &[&Arm], look: Look) -> String {
+/// The arms as a table; dispatches and barriers are per token.
+pub fn arm_table(arms: &[&Arm]) -> String {
     let header =
         ["arm", "disp/tok", "asked/tok", "emitted/tok", "tok/s", "vs stock", "perplexity", "bits", "verdict"];
     let reference =
@@ -71,14 +63,14 @@ pub fn arm_table(arms: &[&Arm], look: Look) -> String {
             arm.barriers_emitted_per_token.map_or_else(dash, count),
             arm.tok_s.filter(|_| is_comparable(arm)).map_or_else(dash, |r| {
                 if r.n > 1 {
-                    format!("{:.1} ({:.1} to {:.1})", r.median, r.lo, r.hi)
+                    format!("{:.1} [{:.1}, {:.1}]", r.median, r.lo, r.hi)
                 } else {
                     format!("{:.1}", r.median)
                 }
             }),
             arm.vs_stock
                 .filter(|_| arm.role == ArmRole::Policy)
-                .map_or_else(dash, |r| format!("{:.3} ({:.3} to {:.3})", r.ratio, r.lo, r.hi)),
+                .map_or_else(dash, |r| format!("{:.3} [{:.3}, {:.3}]", r.ratio, r.lo, r.hi)),
             arm.perplexity.map_or_else(dash, |p| format!("{:.4}", p.value)),
             arm.logits_digest.as_deref().map_or_else(dash, |digest| {
                 let short: String = digest.chars().take(8).collect();
@@ -91,11 +83,11 @@ pub fn arm_table(arms: &[&Arm], look: Look) -> String {
             verdict(arm),
         ]
     });
-    table(look, &header, rows, 1..=5)
+    table(&header, rows, &[1, 2, 3, 4, 5])
 }
 
 /// The gates as a table.
-pub fn gate_table(gates: &[GateReport], look: Look) -> String {
+pub fn gate_table(gates: &[GateReport]) -> String {
     let several = gates.iter().any(|g| (&g.device, &g.model) != (&gates[0].device, &gates[0].model));
     let mut header = vec!["gate", "policy", "status", "control", "single drops caught"];
     if several {
@@ -118,26 +110,19 @@ pub fn gate_table(gates: &[GateReport], look: Look) -> String {
         }
         row
     });
-    table(look, &header, rows, 0..=0)
+    table(&header, rows, &[])
 }
 
-fn table(
-    look: Look,
-    header: &[&str],
-    rows: impl Iterator<Item = Vec<String>>,
-    numbers: std::ops::RangeInclusive<usize>,
-) -> String {
+/// A Markdown table; the columns named by `numbers` are aligned to the right.
+fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>, numbers: &[usize]) -> String {
     let mut table = Table::new();
-    table.set_content_arrangement(ContentArrangement::Disabled).set_header(header);
-    match look {
-        Look::Terminal => table.load_preset(presets::UTF8_HORIZONTAL_ONLY),
-        Look::Markdown => table.load_preset(presets::ASCII_MARKDOWN),
-    };
-    for row in rows {
-        table.add_row(row);
-    }
-    for i in numbers.filter(|i| *i > 0) {
-        if let Some(column) = table.column_mut(i) {
+    table
+        .load_preset(presets::ASCII_MARKDOWN)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header.to_vec())
+        .add_rows(rows);
+    for column in numbers {
+        if let Some(column) = table.column_mut(*column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }

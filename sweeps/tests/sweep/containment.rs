@@ -1,0 +1,108 @@
+//! What goes wrong in an arm is an outcome of that arm; what goes wrong in the reference ends the sweep.
+
+use std::time::{Duration, Instant};
+
+use crate::bench::Bench;
+
+const MAIN_JOB: [&str; 2] = ["--policy", "alias-only"];
+
+/// A run of `alias-only` misbehaves: the arm fails with `named` as the reason, and every other run is still made.
+fn is_contained(how: &str, named: &str) {
+    let bench = Bench::new().with("alias-only,shuffle=1", how);
+    let swept = bench.sweep(&["--policy", "alias-only", "--timeout", "5"]).expect(1);
+    let (word, reason) = swept.verdict("alias-only", "1");
+    assert_eq!(word, "failed", "{how}: {reason}");
+    assert!(reason.contains(named), "{how}: {reason}");
+    assert_ne!(swept.verdict("alias-only", "off").0, "verified", "{how}");
+    assert_eq!(swept.verdict("none", "reverse").0, "refuted", "{how}: the runs after it were made");
+    assert!(swept.report().complete);
+}
+
+#[test]
+fn a_child_that_exits_with_an_error() {
+    is_contained("exit", "exit status 1: error: the device was lost");
+}
+
+#[test]
+fn a_child_that_crashes() {
+    is_contained("segv", "SIGSEGV");
+}
+
+#[test]
+fn a_child_that_prints_garbage() {
+    is_contained("garbage", "not a result");
+}
+
+#[test]
+fn a_layer_that_is_not_loaded() {
+    is_contained("noreport", "zinc-barrier doctor");
+}
+
+#[test]
+fn a_layer_that_did_something_else() {
+    is_contained("otherpolicy", "policy stock instead of alias-only");
+}
+
+#[test]
+fn a_child_that_hangs_is_killed_with_what_it_started() {
+    let started = Instant::now();
+    is_contained("hang", "still running after 5.0 s");
+    assert!(started.elapsed() < Duration::from_secs(300));
+}
+
+#[test]
+fn a_control_that_crashes_is_no_control() {
+    let swept = Bench::new().with("none,shuffle=reverse", "segv").sweep(&MAIN_JOB).expect(1);
+    assert_eq!(swept.gate("bits", "alias-only").0, "blind");
+}
+
+#[test]
+fn drops_that_crash_do_not_count_as_noticed() {
+    let swept = Bench::new().with("drop", "segv").sweep(&MAIN_JOB).expect(1);
+    assert_eq!(swept.gate("bits", "alias-only").0, "blind");
+    let gate = swept.report().gates.iter().find(|g| g.policy == "alias-only").unwrap();
+    let mutation = gate.mutation.as_ref().unwrap();
+    assert_eq!((mutation.caught, mutation.tried, mutation.failed.len()), (0, 0, 3));
+}
+
+#[test]
+fn a_reference_that_fails_ends_the_sweep_with_its_reason() {
+    for (run, how, named) in [
+        ("stock", "exit", "the device was lost"),
+        ("stock", "noreport", "zinc-barrier doctor"),
+        ("stock", "nan", "not a finite number"),
+        ("without", "segv", "the engine alone"),
+    ] {
+        let bench = Bench::new().with(run, how);
+        let swept = bench.sweep(&MAIN_JOB).expect(1);
+        assert!(swept.stderr.contains(named), "{run} {how}: {}", swept.stderr);
+        assert!(!swept.report().complete, "what is known is written, and says that it is not all");
+        assert!(bench.runs().len() <= 5, "{:?}", bench.runs());
+    }
+}
+
+#[test]
+fn an_interrupted_sweep_kills_its_child_and_keeps_what_it_has() {
+    let bench = Bench::new().with("alias-only", "hang");
+    let mut child = bench
+        .command()
+        .args(["--policy", "alias-only", "--out"])
+        .arg(bench.path("out"))
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let started = Instant::now();
+    while !bench.runs().iter().any(|r| r == "alias-only") {
+        assert!(started.elapsed() < Duration::from_secs(120), "the hanging run never began");
+        assert!(child.try_wait().unwrap().is_none(), "the sweep ended early");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
+        .unwrap();
+    let swept = bench.swept(child.wait_with_output().unwrap()).expect(130);
+    assert!(started.elapsed() < Duration::from_secs(120));
+    assert!(swept.stderr.contains("interrupted"), "{}", swept.stderr);
+    assert_eq!(swept.verdict("stock", "off").0, "reference");
+    assert!(!swept.report().complete);
+}

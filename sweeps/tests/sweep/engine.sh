@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# A stand-in for the engine with the layer in its process: prints the documents that both would write, at once.
+#
+# The folder beside it holds what a test wants: info.json is printed by `info`; behaviour/NAME, where NAME is the run
+# (without, POLICY, POLICY,shuffle=S, POLICY,shuffle=S,drop=K, POLICY,setup), holds one word of the list at the end; behaviour/drop
+# stands for all drops that have none of their own. Every run is logged.
+set -u
+here=$(dirname "$0")
+if [[ $1 == info ]]; then
+  [[ -e $here/behaviour/info ]] && { cat "$here/behaviour/info" >&2; exit 1; }
+  cat "$here/info.json"
+  exit 0
+fi
+
+# As the loader does: the layer is there only if its name is asked for and a manifest of that name is found.
+layer=0
+if [[ ":${VK_INSTANCE_LAYERS-}:" == *:zinc_barrier:* ]]; then
+  IFS=: read -ra folders <<<"${VK_LAYER_PATH-}"
+  for folder in "${folders[@]}"; do
+    grep -qs '"zinc_barrier"' "$folder"/*.json && layer=1
+  done
+fi
+policy=${ZINC_BARRIER_POLICY-alias-only} shuffle=${ZINC_BARRIER_SHUFFLE-off} drop=${ZINC_BARRIER_MUTATE-}
+if ((layer)); then
+  run=$policy
+  [[ $shuffle != off ]] && run+=",shuffle=$shuffle"
+  [[ -n $drop ]] && run+=",drop=$drop"
+else
+  run=without
+fi
+tokens=32
+[[ "$*" == *"--tokens 5"* ]] && tokens=5 run+=,setup
+echo "$run: $*" >>"$here/log"
+
+# An in-order machine: a missing barrier shows only where the order was permuted.
+digest=right
+[[ $shuffle != off && ($policy == none || -n $drop) ]] && digest=wrong
+perplexity=4.25
+how=
+if [[ -e $here/behaviour/$run ]]; then
+  how=$(<"$here/behaviour/$run")
+elif [[ -n $drop && -e $here/behaviour/drop ]]; then
+  how=$(<"$here/behaviour/drop")
+fi
+case $how in
+  exit) echo "error: the device was lost" >&2; exit 1 ;;
+  segv) kill -SEGV $$ ;;
+  hang) sleep 600 & sleep 600 ;;
+  garbage) echo "Segmentation fault (just kidding)"; exit 0 ;;
+  wrong) digest=wrong ;;
+  right) digest=right ;;
+  nan) perplexity=null digest=nan ;;
+  noise) digest=$RANDOM$RANDOM$$ ;;
+  noreport) layer=0 ;;
+  otherpolicy) policy=stock ;;
+esac
+[[ $digest == wrong ]] && perplexity=250.5
+
+if ((layer)); then
+  # Loading the model takes 50 barriers that every policy but none lets through.
+  asked=$((100 * tokens + 50)) elided=0 added=0 mutated=0
+  case $policy in
+    every) added=$((50 * tokens)) ;;
+    alias-only) elided=$((40 * tokens)) ;;
+    none) elided=$asked ;;
+  esac
+  [[ $how == stock-stream ]] && elided=0
+  [[ -n $drop && $how != nodrop ]] && mutated=$tokens elided=$((elided + tokens))
+  emitted=$((asked + added - elided))
+  [[ -z $drop ]] && drop=null
+  counts="{\"submits\": $tokens, \"command_buffers\": $tokens, \"dispatches\": $((100 * tokens)), \"transfers\": 0,
+    \"barriers_asked\": $asked,
+    \"barriers_emitted\": $emitted, \"barriers_elided\": $elided, \"barriers_added\": $added,
+    \"barriers_passed_through\": 0, \"barriers_mutated\": $mutated,
+    \"hazards\": {\"raw\": 0, \"war\": 0, \"waw\": 0, \"prefix\": 0, \"flush\": 0}, \"unknown_operations\": 0}"
+  cat >"$ZINC_BARRIER_REPORT" <<JSON
+{"schema": 1, "layer_version": "0.1.0", "device": {"name": "Fake CPU", "driver": "llvmpipe", "driver_version": "1",
+ "api_version": "1.3.0", "type": "cpu", "number": 0}, "policy": "$policy", "policy_is_correct": true,
+ "shuffle": "$shuffle", "mutate": $drop, "out_of_bounds": "trust", "granule": 64,
+ "written_at": "device-destruction", "totals": $counts, "recorded": $counts, "notes": []}
+JSON
+fi
+cat <<JSON
+{"schema": 1, "command": "perplexity", "engine_version": "0.1.0", "device": {"index": 0, "name": "Fake CPU",
+ "driver": "llvmpipe", "driver_version": "1", "api_version": "1.3.0", "kind": "cpu"}, "model": {"name": "m",
+ "source": "embedded", "blake3": "00", "architecture": "llama", "parameters": 1, "bytes": 1}, "via": "decode",
+ "ctx": 32, "tokens": 32, "scored": 16, "bytes": 16, "nll": 1.4469, "perplexity": {"value": $perplexity,
+ "stderr": 0.2}, "per_byte": 4.25, "logits_digest": "$digest", "decode": {"tokens": $tokens, "seconds": 2.0,
+ "tok_s": 16.0, "dispatches_per_token": 100, "barriers_per_token": 100, "submits_per_token": 1,
+ "cpu_us_per_token": 7.5, "gpu_us_per_token": null}}
+JSON

@@ -1,0 +1,6 @@
+//! The whole command against a stand-in engine that can be told to misbehave in any single run.
+
+mod bench;
+mod containment;
+mod missing;
+mod verdicts;
