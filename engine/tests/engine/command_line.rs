@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use zinc_engine::quant::WeightType;
 use zinc_engine::results::{Bench, DeviceKind, Info, Ops, Perplexity, Run};
 
 use crate::support::{Tiny, assert_fails, command, engine, stdout, text};
@@ -126,6 +127,31 @@ fn an_export_that_cannot_be_written_leaves_nothing() {
     std::fs::create_dir(&taken).unwrap();
     assert_fails(&engine(&["export", "--type", "f32", text(&taken)]), 1, &["cannot write"]);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn an_interrupted_export_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("large.gguf");
+    let large =
+        Tiny { embedding: 512, feed_forward: 8192, layers: 2, ty: WeightType::Q4_0, ..Tiny::default() };
+    std::fs::write(&model, large.file()).unwrap();
+    let out = folder.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let target = out.join("f32.gguf");
+    let mut child =
+        command(&["export", "--type", "f32", "--model", text(&model), text(&target)]).spawn().unwrap();
+    let entries = || std::fs::read_dir(&out).unwrap().map(|e| e.unwrap().path()).collect::<Vec<_>>();
+    // 100 MB take far longer than the first of them, which is enough for the handler to be there.
+    let started = || entries().iter().any(|path| path.metadata().is_ok_and(|m| m.len() > 1 << 20));
+    while !started() {
+        assert!(child.try_wait().unwrap().is_none(), "the export ended before it could be interrupted");
+        std::thread::yield_now();
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(entries().is_empty(), "{:?}", entries());
 }
 
 #[test]
