@@ -89,7 +89,8 @@ fn first_comment(source: &Path) -> String {
         .take_while(|line| line.starts_with("// "))
         .map(|line| line[3..].trim())
         .collect();
-    lines.join(" ")
+    // Shapes in brackets would otherwise be read as links.
+    lines.join(" ").replace('[', "\\[").replace(']', "\\]")
 }
 
 struct Module {

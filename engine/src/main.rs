@@ -1,5 +1,6 @@
 //! The command `engine`.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -10,7 +11,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("error: {error}");
+            // Nobody may be reading; the exit status says it too.
+            let _ = writeln!(std::io::stderr(), "error: {error}");
             ExitCode::from(error.exit_status())
         }
     }

@@ -50,7 +50,7 @@ fn remove_if_interrupted(path: &Path) {
         std::process::exit(130);
     };
     if let Err(error) = ctrlc::set_handler(handler) {
-        eprintln!("note: an interrupt would leave a temporary file behind: {error}");
+        super::remark(&format!("note: an interrupt would leave a temporary file behind: {error}"));
     }
 }
 

@@ -89,13 +89,21 @@ fn open_device(common: &Common) -> Result<Rc<Device>, Error> {
     let index = choose(&described, common.device.as_ref(), common.require.map(Into::into))?;
     let device = Device::new(instance, physical.swap_remove(index))?;
     if device.describe().kind == DeviceKind::Cpu {
-        eprintln!("note: {} is a CPU driver: its rates say nothing about any GPU", device.describe().name);
+        remark(&format!(
+            "note: {} is a CPU driver: its rates say nothing about any GPU",
+            device.describe().name
+        ));
     }
     Ok(device)
 }
 
 fn read_file(path: &std::path::Path) -> Result<Vec<u8>, Error> {
     std::fs::read(path).map_err(|source| Error::Read { path: path.display().to_string(), source })
+}
+
+/// A line on standard error. That nobody reads it is no reason to fail.
+fn remark(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 fn print_json(value: &impl serde::Serialize) -> Result<(), Error> {

@@ -71,9 +71,9 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
         return print_json(&result);
     }
     super::print_text("")?;
-    eprintln!("{}", model_line(&result.model));
-    eprintln!("{}", device_line(&result.device));
-    eprintln!("{}", decode_lines(&result.decode));
+    super::remark(&model_line(&result.model));
+    super::remark(&device_line(&result.device));
+    super::remark(&decode_lines(&result.decode));
     Ok(())
 }
 
