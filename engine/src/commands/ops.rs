@@ -8,8 +8,9 @@ use crate::results::Ops;
 
 pub(super) fn execute(common: &Common) -> Result<(), Error> {
     let device = open_device(common)?;
-    let bar = progress(ops::total(&device) as u64, "cases");
-    let result = ops::run(&device, |_| bar.inc(1))?;
+    let tuning = device.tuning();
+    let bar = progress(ops::total(&tuning) as u64, "cases");
+    let result = ops::run(&device, &tuning, |_| bar.inc(1))?;
     bar.finish_and_clear();
     if common.json {
         print_json(&result)?;

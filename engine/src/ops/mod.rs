@@ -18,7 +18,7 @@ use std::rc::Rc;
 use zinc_shaders::{Direction, Kernel};
 
 use crate::decode;
-use crate::plan::{Arena, Dispatch, Plan, Shape, Space, Span, Step, Work};
+use crate::plan::{Arena, Dispatch, Plan, Shape, Space, Span, Step, Tuning, Work};
 use crate::results::{self, OpsCase};
 use crate::vk::{Device, Program, Record, Uploader};
 
@@ -58,9 +58,13 @@ struct Verdict {
     detail: Option<String>,
 }
 
-/// Runs every case and every control; `each` is called after each case.
-pub fn run(device: &Rc<Device>, mut each: impl FnMut(&OpsCase)) -> Result<results::Ops, decode::Error> {
-    let cases = cases::all(&device.tuning());
+/// Runs every case and every control with these workgroup shapes; `each` is called after each case.
+pub fn run(
+    device: &Rc<Device>,
+    tuning: &Tuning,
+    mut each: impl FnMut(&OpsCase),
+) -> Result<results::Ops, decode::Error> {
+    let cases = cases::all(tuning);
     let mut done = Vec::with_capacity(cases.len());
     let (mut controls, mut controls_caught) = (0, 0);
     let mut last_kernel = "";
@@ -96,8 +100,8 @@ pub fn run(device: &Rc<Device>, mut each: impl FnMut(&OpsCase)) -> Result<result
 }
 
 /// Number of cases that [`run`] will go through.
-pub fn total(device: &Device) -> usize {
-    cases::all(&device.tuning()).len()
+pub fn total(tuning: &Tuning) -> usize {
+    cases::all(tuning).len()
 }
 
 fn check(device: &Rc<Device>, case: &Case, control: bool) -> Result<Verdict, decode::Error> {
@@ -194,7 +198,6 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Tuning;
 
     fn case() -> Case {
         cases::all(&Tuning::CPU).into_iter().find(|case| case.kernel.name == "scores").unwrap()
