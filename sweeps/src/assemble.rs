@@ -233,6 +233,13 @@ impl Target {
         }
         for o in self.observations.iter().filter(|o| o.spec.role == Role::Timed && o.spec.round == 0) {
             let Ok(m) = &o.outcome else { continue };
+            // That an unshuffled CPU device proves little is said above, and answered by the shuffled arms.
+            let said_above = |note: &&String| note.starts_with("An in-order CPU device");
+            if o.spec.policy.is_some_and(Policy::is_correct) {
+                notes.extend(
+                    m.layer_notes.iter().filter(|n| !said_above(n)).map(|n| format!("The layer says: {n}")),
+                );
+            }
             let Some(counts) = &m.counts else { continue };
             let recorded = m.dispatches_per_token.saturating_mul(m.tokens);
             if counts.dispatches != recorded {

@@ -28,6 +28,10 @@ use crate::plan::{Role, RunSpec, SETUP_TOKENS};
 /// Characters of a child's stderr that go into a reason.
 const STDERR_LIMIT: usize = 300;
 
+/// How the layer's note begins that says that it gave up and passed everything through: from there on the run was one
+/// of `stock`, whatever policy stands in the report.
+const LAYER_FAILED: &str = "The layer failed";
+
 /// How long `engine info` may take: it opens every driver on the machine, some of which are slow to start.
 const INFO_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -162,7 +166,9 @@ impl<'a> Engine<'a> {
 fn judge(spec: &RunSpec, job: &Job, done: &Finished, report: &Path) -> Outcome {
     let mut measured = read_result(&done.stdout, &job.device_name)?;
     if spec.policy.is_some() {
-        measured.counts = Some(read_report(spec, report)?.totals);
+        let report = read_report(spec, report)?;
+        measured.counts = Some(report.totals);
+        measured.layer_notes = report.notes;
     }
     Ok(measured)
 }
@@ -211,6 +217,7 @@ fn read_result(stdout: &[u8], device_name: &str) -> Outcome {
         dispatches_per_token: decode.dispatches_per_token,
         submits_per_token: decode.submits_per_token,
         counts: None,
+        layer_notes: Vec::new(),
     })
 }
 
@@ -237,6 +244,9 @@ fn check_report(spec: &RunSpec, report: &Report) -> Result<(), Failure> {
         if asked != found {
             return Err(Failure::LayerDiffers(format!("{what} {found} instead of {asked}")));
         }
+    }
+    if let Some(note) = report.notes.iter().find(|note| note.starts_with(LAYER_FAILED)) {
+        return Err(Failure::LayerDiffers(note.clone()));
     }
     if report.totals.dispatches == 0 {
         return Err(Failure::LayerDiffers("it saw no dispatch".into()));

@@ -118,6 +118,9 @@ fn a_report_of_another_run_is_refused_and_says_how_to_find_out_why() {
     let mut idle = report("alias-only", "reverse", None);
     idle.totals.dispatches = 0;
     assert!(check_report(&reversed, &idle).is_err());
+    let mut gave_up = report("alias-only", "reverse", None);
+    gave_up.notes = vec!["The layer failed in this process and passed the rest through.".into()];
+    assert!(check_report(&reversed, &gave_up).is_err());
 }
 
 #[test]

@@ -104,7 +104,8 @@ pub fn conclusion(report: &Report) -> String {
 fn counted(arm: &Arm) -> String {
     match (arm.barriers_asked_per_token, arm.barriers_emitted_per_token) {
         (Some(asked), Some(emitted)) => {
-            let ratio = arm.vs_stock.map_or(String::new(), |r| {
+            // On a CPU device a rate is no part of the answer.
+            let ratio = arm.vs_stock.filter(|_| arm.device.kind != "cpu").map_or(String::new(), |r| {
                 let words =
                     if r.lo > 1.0 || r.hi < 1.0 { "" } else { ", no difference beyond these runs' noise" };
                 format!(", rate {:.3} of stock's [{:.3}, {:.3}]{words}", r.ratio, r.lo, r.hi)

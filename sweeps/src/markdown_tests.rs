@@ -82,9 +82,19 @@ fn the_answer_comes_first_and_the_limits_last() {
     let at = |needle: &str| text.find(needle).unwrap_or_else(|| panic!("'{needle}' is not in:\n{text}"));
     assert!(at("is verified") < at("| arm"));
     assert!(at("| arm") < at("It is evidence and no proof"));
-    for needle in ["11 of 12; missed: 0", "refuted, as it must be", "no difference beyond", "75%", "a note"] {
+    for needle in ["11 of 12; missed: 0", "refuted, as it must be", "75%", "a note"] {
         at(needle);
     }
+}
+
+#[test]
+fn a_rate_on_a_cpu_device_is_no_part_of_the_answer() {
+    let mut report = sound();
+    assert!(!conclusion(&report).contains("rate"));
+    for arm in &mut report.arms {
+        arm.device.kind = "discrete-gpu".into();
+    }
+    assert!(conclusion(&report).contains("rate 1.020 of stock's [0.980, 1.050], no difference beyond"));
 }
 
 #[test]

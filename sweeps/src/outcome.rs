@@ -48,6 +48,8 @@ pub struct Measured {
     pub submits_per_token: u64,
     /// What the layer counted; `None` without the layer.
     pub counts: Option<Counts>,
+    /// What the layer says that a reader must know before believing its counts.
+    pub layer_notes: Vec<String>,
 }
 
 /// Why a run gave no numbers.

@@ -52,7 +52,7 @@ pub fn render(report: &Report) -> String {
 /// The arms as a table; dispatches and barriers are per token.
 pub fn arm_table(arms: &[&Arm]) -> String {
     let header =
-        ["arm", "disp/tok", "asked/tok", "emitted/tok", "tok/s", "vs stock", "perplexity", "bits", "verdict"];
+        ["arm", "dispatches", "asked", "emitted", "tok/s", "vs stock", "perplexity", "bits", "verdict"];
     let reference =
         arms.iter().find(|a| a.role == ArmRole::Reference).and_then(|a| a.logits_digest.as_deref());
     let rows = arms.iter().map(|arm| {
@@ -71,7 +71,11 @@ pub fn arm_table(arms: &[&Arm]) -> String {
             arm.vs_stock
                 .filter(|_| arm.role == ArmRole::Policy)
                 .map_or_else(dash, |r| format!("{:.3} [{:.3}, {:.3}]", r.ratio, r.lo, r.hi)),
-            arm.perplexity.map_or_else(dash, |p| format!("{:.4}", p.value)),
+            match arm.perplexity {
+                Some(p) => format!("{:.4}", p.value),
+                None if arm.runs > 0 && arm.executes => "not finite".into(),
+                None => dash(),
+            },
             arm.logits_digest.as_deref().map_or_else(dash, |digest| {
                 let short: String = digest.chars().take(8).collect();
                 match reference {
