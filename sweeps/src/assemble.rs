@@ -274,3 +274,7 @@ impl Target {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "assemble_tests.rs"]
+mod tests;

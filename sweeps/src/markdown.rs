@@ -14,7 +14,8 @@ the control and single dropped barriers. It is evidence and no proof; a barrier 
 would go unseen.
 - Shuffling finds a missing *order*. It cannot find missing *visibility* or a mask that is too narrow.
 - A single drop that is missed need not be an error: a barrier that orders the token against earlier, already \
-finished submissions is required by the rules, and no permutation within the token can show its loss.
+finished submissions, or that stands at the very end of a command buffer for whatever comes after, is required by the \
+rules, and no permutation within the token can show its loss.
 - *Incorrect by design* is a ceiling: what could be won if no barrier were needed. It is never a result.
 - Rates hold for this machine at this time. The reference's rate is of the same run and under the same layer.
 ";

@@ -1,0 +1,155 @@
+//! What stands in the report is what was observed, and says where it cannot be trusted.
+
+use std::time::Duration;
+
+use zinc_engine::results::Device;
+
+use super::*;
+use crate::gates::Verdict;
+use crate::outcome::{Failure, Outcome};
+use crate::plan::fixed_runs;
+
+fn measured(spec: &RunSpec, tok_s: f64) -> Measured {
+    let tokens = if spec.role == Role::Setup { 5 } else { 32 };
+    Measured {
+        digest: "right".into(),
+        perplexity: 4.0,
+        perplexity_stderr: 0.1,
+        tokens,
+        tok_s,
+        cpu_us_per_token: 5.0,
+        gpu_us_per_token: None,
+        dispatches_per_token: 10,
+        submits_per_token: 1,
+        counts: spec.policy.map(|_| Counts {
+            dispatches: 10 * tokens,
+            barriers_asked: 10 * tokens + 7,
+            barriers_emitted: 10 * tokens + 7,
+            ..Counts::default()
+        }),
+        layer_notes: vec![],
+    }
+}
+
+/// A sweep of `alias-only` in three rounds; `change` says what came of a run where it is not as planned.
+fn target(change: impl Fn(&RunSpec, Measured) -> Outcome) -> Target {
+    let observations = fixed_runs(&[Policy::AliasOnly], 3, 1)
+        .into_iter()
+        .map(|spec| Observation {
+            spec,
+            outcome: change(&spec, measured(&spec, 10.0)),
+            wall: Duration::from_secs(1),
+        })
+        .collect();
+    Target {
+        chosen: Chosen {
+            device: Device {
+                index: 0,
+                name: "dev".into(),
+                driver: "llvmpipe".into(),
+                driver_version: "1".into(),
+                api_version: "1.3.0".into(),
+                kind: DeviceKind::DiscreteGpu,
+            },
+            driver: "lavapipe".into(),
+            selector: "dev".into(),
+        },
+        model: "embedded".into(),
+        executes: true,
+        policies: vec![Policy::AliasOnly],
+        observations,
+        complete: true,
+    }
+}
+
+fn is_timed(spec: &RunSpec, policy: Policy, round: u32) -> bool {
+    spec.role == Role::Timed && spec.policy == Some(policy) && spec.round == round
+}
+
+fn alias_only(target: &Target) -> Arm {
+    let found = target.arms().into_iter().find(|a| a.policy.as_deref() == Some("alias-only"));
+    found.unwrap()
+}
+
+#[test]
+fn loading_the_model_is_no_part_of_a_token() {
+    let arm = alias_only(&target(|_, m| Ok(m)));
+    assert_eq!(arm.barriers_asked_per_token, Some(10.0));
+    assert_eq!(arm.dispatches_per_token, Some(10.0));
+}
+
+#[test]
+fn set_up_runs_and_drops_are_no_arms() {
+    let arms = target(|_, m| Ok(m)).arms();
+    assert_eq!(arms.len(), 9, "{arms:#?}");
+    assert_eq!(arms.iter().filter(|a| a.role == ArmRole::Policy).count(), 1);
+}
+
+#[test]
+fn a_round_that_failed_on_one_side_is_no_part_of_the_ratio() {
+    // Rounds differ tenfold in rate; only a ratio within rounds comes out as 1.
+    let target = target(|spec, mut m| {
+        m.tok_s = 10f64.powi(spec.round as i32 + 1);
+        match is_timed(spec, Policy::AliasOnly, 1) {
+            true => Err(Failure::LayerNotLoaded),
+            false => Ok(m),
+        }
+    });
+    let arm = alias_only(&target);
+    let ratio = arm.vs_stock.unwrap();
+    assert_eq!((ratio.ratio, ratio.lo, ratio.hi, arm.runs), (1.0, 1.0, 1.0, 2));
+    assert_eq!(arm.verdict, Verdict::Failed);
+}
+
+#[test]
+fn of_runs_that_differ_the_wrong_one_is_shown() {
+    let target = target(|spec, mut m| {
+        if is_timed(spec, Policy::AliasOnly, 2) {
+            m.digest = "wrong".into();
+            m.perplexity = f64::NAN;
+        }
+        Ok(m)
+    });
+    let arm = alias_only(&target);
+    assert_eq!((arm.logits_digest.as_deref(), arm.perplexity), (Some("wrong"), None));
+    assert_eq!(arm.gates["bits"].status, Status::Fail);
+}
+
+#[test]
+fn the_control_never_passes_a_gate() {
+    let target = target(|_, m| Ok(m));
+    let control = target.arms().into_iter().find(|a| a.role == ArmRole::Control).unwrap();
+    assert_eq!(control.gates["bits"].status, Status::Blind);
+    assert!(target.gates().iter().all(|g| g.status == Status::Blind && g.control_caught == Some(false)));
+}
+
+#[test]
+fn what_weakens_the_numbers_is_noted_and_nothing_else() {
+    let notes = |change: fn(&RunSpec, &mut Measured)| {
+        let target = target(|spec, mut m| {
+            change(spec, &mut m);
+            Ok(m)
+        });
+        target.notes().join("\n")
+    };
+    assert_eq!(notes(|_, _| ()), "");
+    let noisy = notes(|spec, m| m.tok_s = if spec.round == 0 { 10.0 } else { 15.0 });
+    assert!(noisy.contains("Noisy: the rates of stock"), "{noisy}");
+    let unseen = notes(|_, m| m.dispatches_per_token = 12);
+    assert!(
+        unseen.contains("the layer saw 320 dispatches where the engine says that it recorded 384"),
+        "{unseen}"
+    );
+    let unknown = notes(|_, m| {
+        if let Some(counts) = &mut m.counts {
+            counts.unknown_operations = 3;
+        }
+    });
+    assert!(unknown.contains("3 operations to read and write everything"), "{unknown}");
+    let said =
+        notes(|_, m| m.layer_notes = vec!["Writes were trusted.".into(), "An in-order CPU device x".into()]);
+    assert!(said.contains("The layer says: Writes were trusted.") && !said.contains("in-order"), "{said}");
+    let mut cpu = target(|_, m| Ok(m));
+    cpu.chosen.device.kind = DeviceKind::Cpu;
+    assert_eq!(cpu.notes(), [CPU_DEVICE]);
+}
