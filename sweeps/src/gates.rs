@@ -19,6 +19,7 @@ use zinc_hazard::Policy;
 
 use crate::outcome::{Measured, Observation};
 use crate::plan::{Role, RunSpec, Shuffle, takes_drops};
+use crate::table::perplexity;
 
 /// Largest relative difference of perplexities that counts as none: 0.1%, the agreement that this project asks of
 /// another engine on the same model and text.
@@ -57,7 +58,8 @@ impl Gate {
                 // Written so that a reference that is itself not a number lets nothing pass.
                 let same = relative <= PERPLEXITY_TOLERANCE;
                 (!same).then(|| {
-                    format!("perplexity {:.4} instead of {:.4}", run.perplexity, reference.perplexity)
+                    let (found, wanted) = (perplexity(run.perplexity), perplexity(reference.perplexity));
+                    format!("perplexity {found} instead of {wanted}")
                 })
             }
         }

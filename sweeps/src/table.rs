@@ -72,7 +72,7 @@ pub fn arm_table(arms: &[&Arm]) -> String {
                 .filter(|_| arm.role == ArmRole::Policy)
                 .map_or_else(dash, |r| format!("{:.3} [{:.3}, {:.3}]", r.ratio, r.lo, r.hi)),
             match arm.perplexity {
-                Some(p) => format!("{:.4}", p.value),
+                Some(p) => perplexity(p.value),
                 None if arm.runs > 0 && arm.executes => "not finite".into(),
                 None => dash(),
             },
@@ -88,6 +88,11 @@ pub fn arm_table(arms: &[&Arm]) -> String {
         ]
     });
     table(&header, rows, &[1, 2, 3, 4, 5])
+}
+
+/// A perplexity as people read it: garbage runs into hundreds of digits, of which none means anything.
+pub fn perplexity(value: f64) -> String {
+    if value < 1e6 { format!("{value:.4}") } else { format!("{value:.1e}") }
 }
 
 /// The gates as a table.
@@ -199,4 +204,17 @@ fn dash() -> String {
 /// A count per token: whole where it is whole.
 fn count(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::perplexity;
+
+    #[test]
+    fn a_perplexity_of_garbage_stays_short() {
+        assert_eq!(perplexity(3.14287), "3.1429");
+        assert_eq!(perplexity(3.274e246), "3.3e246");
+        assert_eq!(perplexity(f64::INFINITY), "inf");
+        assert_eq!(perplexity(f64::NAN), "NaN");
+    }
 }
