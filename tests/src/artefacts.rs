@@ -1,9 +1,13 @@
 //! Where the programs under test are, freshly built.
 //!
 //! `cargo test` builds the programs of the crate under test only, and a `cdylib` that is somebody's dependency ends
-//! under a name with a hash. So the harness asks cargo itself, once a process, for everything in release form: cargo
-//! knows best what is out of date, and when all is built this takes a moment. `tests/run` has built everything before
-//! it starts the tests, and says so with `ZINC_BARRIER_BUILT=FOLDER`; then cargo is not asked.
+//! under a name with a hash. So the harness asks cargo itself, once a process, for everything: cargo knows best what is
+//! out of date, and when all is built this takes a moment. `tests/run` has built everything before it starts the tests,
+//! and says so with `ZINC_BARRIER_BUILT=FOLDER`; then cargo is not asked.
+//!
+//! The programs are built as tests are, optimised but with overflow checks and debug assertions: a layer that computes
+//! with other people's numbers is to stop at the first sum that wraps. It also spares a fresh machine a second build of
+//! every dependency.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -71,7 +75,8 @@ fn build() -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(repository()).args([
         "build",
-        "--release",
+        "--profile",
+        "test",
         "--workspace",
         "--lib",
         "--bins",
