@@ -1,0 +1,128 @@
+//! Whether to count, the one tracker, and the report at the end.
+
+use crate::hooks;
+use std::cell::Cell;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use zinc_packets_core::tracker::Tracker;
+
+/// The variable that says where the report goes.
+const VARIABLE: &str = "ZINC_BARRIER_PACKETS";
+
+static PATH: OnceLock<Option<String>> = OnceLock::new();
+static TRACKER: OnceLock<Mutex<Tracker>> = OnceLock::new();
+/// The process that counts. A forked child has copied the counts, and must not report them again.
+static OWNER: AtomicI32 = AtomicI32::new(0);
+/// Something went wrong inside; nothing is counted any more.
+static BROKEN: AtomicBool = AtomicBool::new(false);
+static REPORTED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static BUSY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this process counts. The environment is read once, at the first interposed call.
+pub(crate) fn on() -> bool {
+    PATH.get_or_init(|| {
+        // SAFETY: getauxval and getpid have no preconditions.
+        let (secure, pid) = unsafe { (libc::getauxval(libc::AT_SECURE) != 0, libc::getpid()) };
+        let value =
+            std::env::var(VARIABLE).ok().filter(|value| !value.is_empty() && value != "off" && !secure);
+        OWNER.store(pid, Ordering::Relaxed);
+        value
+    })
+    .is_some()
+}
+
+/// Runs `work` on the tracker. None, and nothing done, in a forked child, after a failure, and when this thread is
+/// in here already. `errno` is as before.
+pub(crate) fn with<T>(work: impl FnOnce(&mut Tracker) -> T) -> Option<T> {
+    // SAFETY: getpid has no preconditions.
+    if BROKEN.load(Ordering::Relaxed) || unsafe { libc::getpid() } != OWNER.load(Ordering::Relaxed) {
+        return None;
+    }
+    // A thread that is being torn down has no more room for its own variables.
+    if BUSY.try_with(|busy| busy.replace(true)).unwrap_or(true) {
+        return None;
+    }
+    // SAFETY: errno's address is valid for the life of the thread.
+    let errno = unsafe { *libc::__errno_location() };
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let tracker = TRACKER.get_or_init(Mutex::default);
+        work(&mut tracker.lock().unwrap_or_else(PoisonError::into_inner))
+    }));
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+    let _ = BUSY.try_with(|busy| busy.set(false));
+    if result.is_err() {
+        BROKEN.store(true, Ordering::Relaxed);
+        complain("an internal error ended the count; no report will be written");
+    }
+    result.ok()
+}
+
+/// Whether calls reach this library before anything else that interposes them.
+pub(crate) fn first() -> bool {
+    hooks::IOCTL.is_first(hooks::ioctl as *mut _)
+}
+
+/// Writes the report, once.
+pub(crate) fn finish() {
+    if !on() || REPORTED.load(Ordering::Relaxed) {
+        return;
+    }
+    let first = first();
+    let report = with(|tracker| {
+        REPORTED.store(true, Ordering::Relaxed);
+        // A shell that only starts programs must not write over what they counted.
+        (tracker.saw_a_device() || !first).then(|| tracker.report(first))
+    });
+    let Some(Some(report)) = report else { return };
+    if !first {
+        complain("loaded after a library that also interposes ioctl: put it first, or calls are missed");
+        if report.devices.is_empty() {
+            return;
+        }
+    }
+    let path = PathBuf::from(
+        PATH.get().cloned().flatten().unwrap_or_default().replace("%p", &std::process::id().to_string()),
+    );
+    let written = serde_json::to_vec_pretty(&report).map_err(std::io::Error::from).and_then(|mut text| {
+        text.push(b'\n');
+        write_whole(&path, &text)
+    });
+    if let Err(error) = written {
+        complain(&format!(
+            "can't write the report to {}: {error}; set {VARIABLE} to a path in a folder that exists",
+            path.display()
+        ));
+    }
+}
+
+/// A report appears whole or not at all.
+fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(text)?;
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    file.as_file().set_permissions(permissions)?;
+    file.persist(path)?;
+    Ok(())
+}
+
+fn complain(what: &str) {
+    let _ = writeln!(std::io::stderr(), "zinc_packets: {what}");
+}
+
+/// Runs when the process ends, after its own exit handlers.
+extern "C" fn at_end() {
+    let _ = catch_unwind(finish);
+}
+
+// SAFETY: an entry of .fini_array is a function without arguments, which the C library calls at exit.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_END: extern "C" fn() = at_end;
