@@ -123,7 +123,9 @@ fn identify(fd: c_int) {
         (0, Ok(name)) => Driver::of(name),
         _ => Driver::Other,
     };
-    state::with(|tracker| tracker.open(fd, driver, (version.major, version.minor, version.patch)));
+    state::with(|tracker| {
+        tracker.open(&OwnProcess, fd, driver, (version.major, version.minor, version.patch))
+    });
 }
 
 unsafe extern "C" fn mmap_counting(
@@ -154,6 +156,22 @@ unsafe extern "C" fn mmap64_counting(
         offset => off_t) -> *mut c_void);
     after_mmap(result, len, prot, flags, fd, offset);
     result
+}
+
+/// Maps a part of a file for ourselves, as the application could.
+pub(crate) fn map_for_reading(fd: c_int, offset: u64, len: u64) -> Option<u64> {
+    let (len, offset) = (usize::try_from(len).ok()?, off_t::try_from(offset).ok()?);
+    let null = std::ptr::null_mut::<c_void>();
+    let (prot, flags) = (libc::PROT_READ, libc::MAP_SHARED);
+    let result = next!(MMAP, (null => *mut c_void, len => size_t, prot => c_int, flags => c_int, fd => c_int,
+        offset => off_t) -> *mut c_void);
+    (result != libc::MAP_FAILED).then_some(result as usize as u64)
+}
+
+/// Ends a mapping of [`map_for_reading`].
+pub(crate) fn unmap_again(address: u64, len: u64) {
+    let (address, len) = (address as usize as *mut c_void, len as size_t);
+    let _ = next!(MUNMAP, (address => *mut c_void, len => size_t) -> c_int);
 }
 
 fn before_mmap(address: *mut c_void, len: size_t, flags: c_int) {
@@ -208,13 +226,13 @@ unsafe extern "C" fn mprotect_counting(address: *mut c_void, len: size_t, prot: 
 }
 
 unsafe extern "C" fn close_counting(fd: c_int) -> c_int {
-    state::with(|tracker| tracker.close(fd));
+    state::with(|tracker| tracker.close(&OwnProcess, fd));
     next!(CLOSE, (fd => c_int) -> c_int)
 }
 
 fn duplicated(old: c_int, new: c_int) -> c_int {
     if new >= 0 {
-        state::with(|tracker| tracker.duplicate(old, new));
+        state::with(|tracker| tracker.duplicate(&OwnProcess, old, new));
     }
     new
 }

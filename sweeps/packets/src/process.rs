@@ -7,6 +7,7 @@
 //! Mapped buffers can't be copied that way (the pages of a real device are not ordinary memory), and need not be:
 //! the tracker knows that they are there.
 
+use crate::hooks;
 use std::ffi::c_void;
 use zinc_packets_core::tracker::Process;
 
@@ -31,5 +32,13 @@ impl Process for OwnProcess {
         // thread that writes there meanwhile violates the API's rules for buffers being submitted, and at worst we
         // count what it wrote.
         unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr().cast::<u8>(), size_of_val(out)) };
+    }
+
+    fn map(&self, fd: i32, offset: u64, len: u64) -> Option<u64> {
+        hooks::map_for_reading(fd, offset, len)
+    }
+
+    fn unmap(&self, address: u64, len: u64) {
+        hooks::unmap_again(address, len);
     }
 }

@@ -17,6 +17,7 @@ pub(crate) fn wants(number: u8) -> bool {
 
 pub(crate) fn before(
     file: &mut File,
+    fd: i32,
     maps: &CpuMaps,
     process: &dyn Process,
     number: u8,
@@ -30,7 +31,7 @@ pub(crate) fn before(
             Step::Gfx { answer: u64_at(bytes, 0) }.into()
         }
         k::USERQ if u32_at(bytes, 0) == k::USERQ_CREATE => Step::UserQueue.into(),
-        k::CS => Step::Submit(submission(file, maps, process, bytes)).into(),
+        k::CS => Step::Submit(submission(file, fd, maps, process, bytes)).into(),
         _ => Pending::Nothing,
     }
 }
@@ -47,9 +48,10 @@ fn bind(bytes: &[u8]) -> Pending {
     Step::Binds { vm: 0, ops: vec![op] }.into()
 }
 
-fn submission(file: &File, maps: &CpuMaps, process: &dyn Process, bytes: &[u8]) -> Submission {
+fn submission(file: &mut File, fd: i32, maps: &CpuMaps, process: &dyn Process, bytes: &[u8]) -> Submission {
     let (context, chunks, list) = (u32_at(bytes, 0), u32_at(bytes, 8), u64_at(bytes, 16));
-    let memory = Seen { space: file.spaces.get(&0), maps, process, mask: k::VA_MASK };
+    let own = std::mem::take(&mut file.own);
+    let memory = Seen::new(file, fd, 0, k::VA_MASK, maps, process, own);
     let mut budget = Budget::default();
     let mut queues: BTreeMap<QueueKey, QueueCounts> = BTreeMap::new();
     let mut unreadable = chunks > MAX_CHUNKS;
@@ -68,6 +70,7 @@ fn submission(file: &File, maps: &CpuMaps, process: &dyn Process, bytes: &[u8]) 
             counts.other_buffers += 1;
         }
     }
+    file.own = memory.into_own();
     Submission { queues: queues.into_iter().map(|(key, counts)| (key, counts.one())).collect(), unreadable }
 }
 

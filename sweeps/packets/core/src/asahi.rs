@@ -25,6 +25,7 @@ pub(crate) fn wants(number: u8) -> bool {
 
 pub(crate) fn before(
     file: &mut File,
+    fd: i32,
     maps: &CpuMaps,
     process: &dyn Process,
     number: u8,
@@ -36,7 +37,7 @@ pub(crate) fn before(
         k::GEM_MMAP_OFFSET => Step::Offset { handle: u32_at(bytes, 0), offset_at: 8 }.into(),
         k::QUEUE_CREATE => Step::Queue { vm: u32_at(bytes, 4) }.into(),
         k::VM_BIND => bind(process, bytes),
-        k::SUBMIT => Step::Submit(submission(file, maps, process, bytes)).into(),
+        k::SUBMIT => Step::Submit(submission(file, fd, maps, process, bytes)).into(),
         _ => Pending::Nothing,
     }
 }
@@ -65,14 +66,15 @@ fn bind(process: &dyn Process, bytes: &[u8]) -> Pending {
     Step::Binds { vm, ops }.into()
 }
 
-fn submission(file: &File, maps: &CpuMaps, process: &dyn Process, bytes: &[u8]) -> Submission {
+fn submission(file: &mut File, fd: i32, maps: &CpuMaps, process: &dyn Process, bytes: &[u8]) -> Submission {
     let (list, queue, size) = (u64_at(bytes, 8), u32_at(bytes, 20), u32_at(bytes, 32));
     let mut counts = QueueCounts::default();
     let mut commands = vec![0; size.min(MAX_COMMANDS) as usize];
     let unreadable = size > MAX_COMMANDS || !process.copy(list, &mut commands);
     if !unreadable {
         let vm = file.queues.get(&queue).copied().unwrap_or(0);
-        let memory = Seen { space: file.spaces.get(&vm), maps, process, mask: u64::MAX };
+        let own = std::mem::take(&mut file.own);
+        let memory = Seen::new(file, fd, vm, u64::MAX, maps, process, own);
         let mut budget = Budget::default();
         let mut rest = commands.as_slice();
         while rest.len() >= k::HEADER_BYTES {
@@ -90,6 +92,7 @@ fn submission(file: &File, maps: &CpuMaps, process: &dyn Process, bytes: &[u8]) 
             }
             rest = &rest[(k::HEADER_BYTES + size).min(rest.len())..];
         }
+        file.own = memory.into_own();
     }
     Submission { queues: BTreeMap::from([(QueueKey::Asahi { queue }, counts.one())]), unreadable }
 }

@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn word(&mut self, va: u64, ahead: u64) -> Option<u32> {
         let distance = va.wrapping_sub(self.start);
         let index = usize::try_from(distance / 4).unwrap_or(usize::MAX);
-        if distance % 4 == 0 && index < self.held {
+        if distance.is_multiple_of(4) && index < self.held {
             return Some(self.words[index]);
         }
         let run = usize::try_from(ahead).unwrap_or(RUN).clamp(1, RUN);

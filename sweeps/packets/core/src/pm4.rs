@@ -65,6 +65,8 @@ pub struct Counts {
     pub dwords: u64,
     /// Packets of any type.
     pub packets: u64,
+    /// Of these, in buffers that were called, at whatever depth.
+    pub called_packets: u64,
     /// Type-3 packets, by opcode.
     pub opcodes: BTreeMap<u8, u64>,
     /// EVENT_WRITE, by event.
@@ -93,6 +95,7 @@ impl Counts {
         self.chained += other.chained;
         self.dwords += other.dwords;
         self.packets += other.packets;
+        self.called_packets += other.called_packets;
         self.type0 += other.type0;
         self.type2 += other.type2;
         self.unknown += other.unknown;
@@ -151,7 +154,8 @@ pub fn walk(memory: &dyn Memory, start: Ib, budget: &mut Budget) -> Counts {
     let mut reader = Reader::new(memory);
     let mut spans = vec![Span { va: start.va, left: start.dwords }];
     counts.buffers = 1;
-    while let Some(span) = spans.last_mut() {
+    while let Some(depth) = spans.len().checked_sub(1) {
+        let span = &mut spans[depth];
         if span.left == 0 {
             spans.pop();
             continue;
@@ -167,6 +171,7 @@ pub fn walk(memory: &dyn Memory, start: Ib, budget: &mut Budget) -> Counts {
         };
         let length = length_of(header);
         counts.packets += 1;
+        counts.called_packets += u64::from(depth > 0);
         if length > span.left {
             counts.truncated += 1;
             counts.dwords += span.left;

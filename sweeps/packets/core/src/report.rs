@@ -86,6 +86,8 @@ pub struct Pm4 {
     pub dwords: u64,
     /// Packets of any type.
     pub packets: u64,
+    /// Of these, in called buffers, which RADV's own dump does not show.
+    pub called_packets: u64,
     /// DISPATCH_DIRECT and its interleaved form.
     pub dispatches: u64,
     /// DISPATCH_INDIRECT and its interleaved form.

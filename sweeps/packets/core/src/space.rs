@@ -131,6 +131,18 @@ impl CpuMaps {
         self.views.insert(address, view);
     }
 
+    /// Forgets all mappings of a buffer; where they were, with their lengths.
+    pub fn forget(&mut self, bo: Bo) -> Vec<(u64, u64)> {
+        let starts = self.by_bo.remove(&bo).unwrap_or_default();
+        starts.into_iter().filter_map(|at| Some((at, self.views.remove(&at)?.len))).collect()
+    }
+
+    /// Forgets everything; where the mappings were, with their lengths.
+    pub fn drain(&mut self) -> Vec<(u64, u64)> {
+        self.by_bo.clear();
+        std::mem::take(&mut self.views).into_iter().map(|(at, view)| (at, view.len)).collect()
+    }
+
     /// Where the process sees byte `offset` of `bo`, and how many bytes from there on are contiguous.
     pub fn resolve(&self, bo: Bo, offset: u64) -> Option<(u64, u64)> {
         self.by_bo.get(&bo)?.iter().find_map(|address| {

@@ -59,6 +59,7 @@ fn pm4(c: &pm4::Counts, gfx: Option<u32>) -> Pm4 {
         chained: c.chained,
         dwords: c.dwords,
         packets: c.packets,
+        called_packets: c.called_packets,
         dispatches: c.of(pm4::DISPATCH_DIRECT) + c.of(pm4::DISPATCH_DIRECT_INTERLEAVED),
         dispatches_indirect: c.of(pm4::DISPATCH_INDIRECT) + c.of(pm4::DISPATCH_INDIRECT_INTERLEAVED),
         cs_partial_flushes: c.events.get(&pm4::CS_PARTIAL_FLUSH).copied().unwrap_or(0),

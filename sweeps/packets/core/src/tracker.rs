@@ -9,6 +9,10 @@
 //! A file descriptor is only a name. Buffers, VMs and queues belong to the open file behind it, and drivers duplicate
 //! descriptors freely, so descriptors map to files here. What was counted outlives its file.
 //!
+//! Drivers write some buffers once and unmap them, such as the initial state that each first submission calls. Such a
+//! buffer is mapped again, by us ([`Process::map`]), if the driver ever asked where to map it, and until its handle is
+//! closed. A buffer that was never meant for the CPU is left alone: its submission counts as unreadable.
+//!
 //! The tracker never trusts an address: arguments are copied by [`Process::copy`], which reports failure instead of
 //! faulting, and command buffers are read only inside mappings that the process made and has not ended.
 
@@ -19,6 +23,7 @@ use crate::report::Report;
 use crate::space::{Bo, CpuMaps, GpuSpace};
 use crate::uapi;
 use crate::{amdgpu, asahi, summary};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 
 /// The process that is watched.
@@ -27,6 +32,10 @@ pub trait Process {
     fn copy(&self, address: u64, out: &mut [u8]) -> bool;
     /// Copies words from `address`, which lies with all of `out`'s length in a mapping that the tracker was told of.
     fn mapped(&self, address: u64, out: &mut [u32]);
+    /// Maps `len` bytes of the file behind `fd` from `offset` on for reading; the address.
+    fn map(&self, fd: i32, offset: u64, len: u64) -> Option<u64>;
+    /// Ends a mapping made by [`Process::map`].
+    fn unmap(&self, address: u64, len: u64);
 }
 
 /// Which driver is behind a file.
@@ -126,6 +135,8 @@ pub(crate) struct File {
     /// asahi's queues to VMs.
     pub queues: HashMap<u32, u32>,
     pub counts: FileCounts,
+    /// Mappings of our own.
+    pub own: CpuMaps,
     descriptors: usize,
 }
 
@@ -205,8 +216,8 @@ impl Tracker {
     }
 
     /// A descriptor turned out to be a DRM device with this driver and driver version.
-    pub fn open(&mut self, fd: i32, driver: Driver, version: (i32, i32, i32)) {
-        self.close(fd);
+    pub fn open(&mut self, process: &dyn Process, fd: i32, driver: Driver, version: (i32, i32, i32)) {
+        self.close(process, fd);
         let id = self.next_file;
         self.next_file += 1;
         self.descriptors.insert(fd, id);
@@ -222,17 +233,18 @@ impl Tracker {
                 spaces: HashMap::new(),
                 queues: HashMap::new(),
                 counts: FileCounts::default(),
+                own: CpuMaps::default(),
                 descriptors: 1,
             },
         );
     }
 
     /// `new` now names what `old` names.
-    pub fn duplicate(&mut self, old: i32, new: i32) {
+    pub fn duplicate(&mut self, process: &dyn Process, old: i32, new: i32) {
         if old == new {
             return;
         }
-        self.close(new);
+        self.close(process, new);
         let Some(id) = self.descriptors.get(&old).copied() else { return };
         let Some(file) = self.files.get_mut(&id) else { return };
         file.descriptors += 1;
@@ -240,7 +252,7 @@ impl Tracker {
     }
 
     /// A descriptor is about to be closed.
-    pub fn close(&mut self, fd: i32) {
+    pub fn close(&mut self, process: &dyn Process, fd: i32) {
         let Some(id) = self.descriptors.remove(&fd) else { return };
         let Some(file) = self.files.get_mut(&id) else { return };
         file.descriptors -= 1;
@@ -250,6 +262,9 @@ impl Tracker {
         if let Some(mut file) = self.files.remove(&id)
             && file.driver != Driver::Other
         {
+            for (address, len) in file.own.drain() {
+                process.unmap(address, len);
+            }
             file.handles.clear();
             file.offsets.clear();
             file.spaces.clear();
@@ -291,12 +306,12 @@ impl Tracker {
             return Pending::Nothing;
         }
         if number == uapi::GEM_CLOSE {
-            file.close_handle(uapi::u32_at(bytes, 0));
+            file.close_handle(process, uapi::u32_at(bytes, 0));
             return Pending::Nothing;
         }
         match file.driver {
-            Driver::Amdgpu => amdgpu::before(file, &self.maps, process, number, bytes),
-            Driver::Asahi => asahi::before(file, &self.maps, process, number, bytes),
+            Driver::Amdgpu => amdgpu::before(file, fd, &self.maps, process, number, bytes),
+            Driver::Asahi => asahi::before(file, fd, &self.maps, process, number, bytes),
             Driver::Other => Pending::Nothing,
         }
     }
@@ -322,7 +337,7 @@ impl Tracker {
             _ if !succeeded => {}
             Step::Create { size, handle_at } => {
                 if let Some(handle) = read(argument, handle_at as u64) {
-                    file.close_handle(handle);
+                    file.close_handle(process, handle);
                     file.handle(handle, next_bo).size = size;
                 }
             }
@@ -400,10 +415,13 @@ impl File {
         })
     }
 
-    fn close_handle(&mut self, handle: u32) {
+    fn close_handle(&mut self, process: &dyn Process, handle: u32) {
         let Some(old) = self.handles.remove(&handle) else { return };
         if let Some(offset) = old.offset {
             self.offsets.remove(&offset);
+        }
+        for (address, len) in self.own.forget(old.bo) {
+            process.unmap(address, len);
         }
         // amdgpu unbinds what it closes; asahi's bindings hold the buffer.
         if self.driver == Driver::Amdgpu {
@@ -430,10 +448,48 @@ impl File {
 
 /// A VM's memory as the CPU sees it.
 pub(crate) struct Seen<'a> {
-    pub space: Option<&'a GpuSpace>,
-    pub maps: &'a CpuMaps,
-    pub process: &'a dyn Process,
-    pub mask: u64,
+    space: Option<&'a GpuSpace>,
+    maps: &'a CpuMaps,
+    process: &'a dyn Process,
+    mask: u64,
+    fd: i32,
+    offsets: &'a BTreeMap<u64, (Bo, u64)>,
+    own: RefCell<CpuMaps>,
+}
+
+impl<'a> Seen<'a> {
+    /// The memory of a VM of `file`, for a submission through `fd`, with addresses of as many bits as `mask` has.
+    pub(crate) fn new(
+        file: &'a File,
+        fd: i32,
+        vm: u32,
+        mask: u64,
+        maps: &'a CpuMaps,
+        process: &'a dyn Process,
+        own: CpuMaps,
+    ) -> Self {
+        let own = RefCell::new(own);
+        Self { space: file.spaces.get(&vm), maps, process, mask, fd, offsets: &file.offsets, own }
+    }
+
+    /// Gives our own mappings back, with those that were added.
+    pub(crate) fn into_own(self) -> CpuMaps {
+        self.own.into_inner()
+    }
+
+    fn resolve(&self, bo: Bo, offset: u64) -> Option<(u64, u64)> {
+        let mut own = self.own.borrow_mut();
+        if let Some(found) = self.maps.resolve(bo, offset).or_else(|| own.resolve(bo, offset)) {
+            return Some(found);
+        }
+        let (start, (_, size)) = self.offsets.iter().find(|(_, (other, _))| *other == bo)?;
+        if offset >= *size {
+            return None;
+        }
+        let address = self.process.map(self.fd, *start, *size)?;
+        own.map(address, *size, bo, 0);
+        own.resolve(bo, offset)
+    }
 }
 
 impl Memory for Seen<'_> {
@@ -442,7 +498,7 @@ impl Memory for Seen<'_> {
         while done < out.len() {
             let at = va.wrapping_add(done as u64 * 4) & self.mask;
             let Some((bo, offset, bound)) = self.space.and_then(|space| space.resolve(at)) else { break };
-            let Some((address, mapped)) = self.maps.resolve(bo, offset) else { break };
+            let Some((address, mapped)) = self.resolve(bo, offset) else { break };
             let words = usize::try_from(bound.min(mapped) / 4).unwrap_or(usize::MAX).min(out.len() - done);
             if words == 0 {
                 break;
