@@ -41,7 +41,7 @@ pub struct Ended {
 }
 
 impl Child {
-    /// A program with an empty environment but for [what is inherited](INHERITED).
+    /// A program with an empty environment but for `PATH` and the few variables that every child inherits.
     pub fn new(program: impl AsRef<OsStr>) -> Child {
         let mut command = Command::new(program);
         command.env_clear();

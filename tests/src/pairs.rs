@@ -9,7 +9,7 @@
 //!
 //! Whatever came before a command buffer might conflict with anything, so the first barrier of each is due whatever
 //! the rest does. Most streams here therefore begin with a dispatch that concerns nobody and a barrier between
-//! everything and everything ([`within`]); what is forced after that is forced by what the pair is about.
+//! everything and everything (`within`); what is forced after that is forced by what the pair is about.
 
 mod dispatches;
 mod flushes;
