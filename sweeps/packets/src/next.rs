@@ -4,6 +4,7 @@
 //! by a constructor: other libraries' constructors run before ours and already open files.
 
 use std::ffi::{CStr, c_void};
+use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -59,9 +60,21 @@ impl Hook {
         next
     }
 
-    /// Whether the symbol of this name that programs get is `exported`, this library's own.
-    pub(crate) fn is_first(&self, exported: *mut c_void) -> bool {
+    /// Whether the function of this name that programs get is this library's own. Addresses can't be compared: our
+    /// own reference to our own exported function would lead to the first one too. So ask which file it is in.
+    pub(crate) fn is_first(&self) -> bool {
         // SAFETY: as above, with the order in which a program's own references are resolved.
-        unsafe { libc::dlsym(libc::RTLD_DEFAULT, self.name.as_ptr()) == exported }
+        let used = unsafe { libc::dlsym(libc::RTLD_DEFAULT, self.name.as_ptr()) };
+        file_of(used) == file_of(self.counting)
+    }
+}
+
+/// Where the file that holds a function was loaded; null if in none.
+fn file_of(function: *mut c_void) -> *mut c_void {
+    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: dladdr takes any address and fills the structure when it returns nonzero; zeroes are valid in it too.
+    unsafe {
+        libc::dladdr(function, info.as_mut_ptr());
+        info.assume_init().dli_fbase
     }
 }

@@ -66,7 +66,7 @@ pub(crate) fn with<T>(work: impl FnOnce(&mut Tracker) -> T) -> Option<T> {
 
 /// Whether calls reach this library before anything else that interposes them.
 pub(crate) fn first() -> bool {
-    hooks::IOCTL.is_first(hooks::ioctl as *mut _)
+    hooks::IOCTL.is_first()
 }
 
 /// Writes the report, once.
