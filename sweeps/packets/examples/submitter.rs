@@ -49,8 +49,8 @@ fn submit(device: c_int, submits: usize) -> usize {
         memory.cast::<u32>().copy_from_nonoverlapping(PACKETS.as_ptr(), PACKETS.len());
         let va = handle << 20;
         drm(fd, 0x48, &mut [handle, 1, va, 0, 4096]);
-        let ib = [0, va, PACKETS.len() as u64 * 4 | 1 << 32, handle << 32];
-        let chunk = [1 | 8 << 32, ib.as_ptr() as u64];
+        let ib = [0, va, (PACKETS.len() as u64 * 4) | (1 << 32), handle << 32];
+        let chunk = [1 | (8 << 32), ib.as_ptr() as u64];
         let list = [chunk.as_ptr() as u64];
         let failed = (0..submits).filter(|_| drm(fd, 0x44, &mut [1, 1, list.as_ptr() as u64]) != 0).count();
         libc::munmap(memory, 4096);
@@ -71,7 +71,7 @@ fn main() {
         fd
     };
     let mut answer = 0u32;
-    drm(device, 0x45, &mut [&raw mut answer as u64, 4 | 2 << 32, 0]);
+    drm(device, 0x45, &mut [&raw mut answer as u64, 4 | (2 << 32), 0]);
     let failed: usize = std::thread::scope(|scope| {
         let all: Vec<_> = (0..threads).map(|_| scope.spawn(|| submit(device, submits))).collect();
         all.into_iter().map(|thread| thread.join().expect("no panic")).sum()

@@ -1,9 +1,11 @@
 //! amdgpu's calls: one VM a file, a submission of chunks, of which the IB chunks name buffers of packets.
 
+use crate::file::{File, QueueCounts, QueueKey, Submission};
 use crate::memory::Budget;
 use crate::pm4::{self, Ib};
+use crate::seen::Seen;
 use crate::space::CpuMaps;
-use crate::tracker::{Bind, File, Pending, Process, QueueCounts, QueueKey, Seen, Step, Submission};
+use crate::tracker::{Bind, Pending, Process, Step};
 use crate::uapi::amdgpu as k;
 use crate::uapi::{u32_at, u64_at};
 use std::collections::BTreeMap;

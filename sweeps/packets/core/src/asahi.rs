@@ -4,9 +4,11 @@
 //! Only compute streams are walked. Render commands are counted and left alone: their streams are of another kind.
 
 use crate::cdm;
+use crate::file::{File, QueueCounts, QueueKey, Submission};
 use crate::memory::Budget;
+use crate::seen::Seen;
 use crate::space::CpuMaps;
-use crate::tracker::{Bind, File, Pending, Process, QueueCounts, QueueKey, Seen, Step, Submission};
+use crate::tracker::{Bind, Pending, Process, Step};
 use crate::uapi::asahi as k;
 use crate::uapi::{u16_at, u32_at, u64_at};
 use std::collections::BTreeMap;

@@ -16,10 +16,12 @@
 mod amdgpu;
 mod asahi;
 pub mod cdm;
+mod file;
 pub mod memory;
 pub mod names;
 pub mod pm4;
 pub mod report;
+mod seen;
 pub mod space;
 mod summary;
 pub mod tracker;

@@ -1,9 +1,10 @@
 //! From counts to the report: where raw words get their names, now that the generation is known.
 
+use crate::file::{File, QueueCounts, QueueKey};
 use crate::names::{self, fields};
 use crate::pm4::{self, Control};
 use crate::report::{BarrierMask, CacheOp, Cdm, Device, Packets, Pm4, Queue};
-use crate::tracker::{Driver, File, QueueCounts, QueueKey};
+use crate::tracker::Driver;
 use crate::uapi::amdgpu::{IP_COMPUTE, IP_GFX};
 
 pub(crate) fn device(file: &File) -> Device {

@@ -16,15 +16,13 @@
 //! The tracker never trusts an address: arguments are copied by [`Process::copy`], which reports failure instead of
 //! faulting, and command buffers are read only inside mappings that the process made and has not ended.
 
-use crate::cdm::{self, Chip};
-use crate::memory::Memory;
-use crate::pm4;
+use crate::cdm::Chip;
+use crate::file::{File, Submission};
 use crate::report::Report;
-use crate::space::{Bo, CpuMaps, GpuSpace};
+use crate::space::CpuMaps;
 use crate::uapi;
 use crate::{amdgpu, asahi, summary};
-use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// The process that is watched.
 pub trait Process {
@@ -58,93 +56,6 @@ impl Driver {
             _ => Self::Other,
         }
     }
-}
-
-/// Where submissions go: a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum QueueKey {
-    Amdgpu { context: u32, ip: u32, instance: u32, ring: u32 },
-    Asahi { queue: u32 },
-}
-
-/// What was submitted to a queue.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct QueueCounts {
-    pub submits: u64,
-    pub unreadable_submits: u64,
-    pub pm4: pm4::Counts,
-    pub cdm: cdm::Counts,
-    /// Buffers for engines that speak neither.
-    pub other_buffers: u64,
-    pub renders: u64,
-    pub computes: u64,
-    pub waiting_computes: u64,
-}
-
-impl QueueCounts {
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.submits += other.submits;
-        self.unreadable_submits += other.unreadable_submits;
-        self.pm4.add(&other.pm4);
-        self.cdm.add(&other.cdm);
-        self.other_buffers += other.other_buffers;
-        self.renders += other.renders;
-        self.computes += other.computes;
-        self.waiting_computes += other.waiting_computes;
-    }
-
-    /// Makes these the counts of one submission.
-    pub(crate) fn one(mut self) -> Self {
-        self.submits = 1;
-        self.unreadable_submits = u64::from(self.pm4.unreadable + self.cdm.unreadable > 0);
-        self
-    }
-}
-
-/// What one submission holds, by queue: a gang goes to several.
-#[derive(Debug, Default)]
-pub(crate) struct Submission {
-    pub queues: BTreeMap<QueueKey, QueueCounts>,
-    /// The arguments themselves could not be read.
-    pub unreadable: bool,
-}
-
-/// What was counted at one open file.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct FileCounts {
-    pub submits: u64,
-    pub failed_submits: u64,
-    pub unreadable_submits: u64,
-    pub user_queues: u64,
-    pub queues: BTreeMap<QueueKey, QueueCounts>,
-}
-
-/// An open file of a DRM device.
-#[derive(Debug)]
-pub(crate) struct File {
-    pub driver: Driver,
-    pub version: (i32, i32, i32),
-    /// amdgpu's GFX level.
-    pub gfx: Option<u32>,
-    pub chip: Chip,
-    pub handles: HashMap<u32, Handle>,
-    /// Offsets for mmap, with the size of what is there.
-    pub offsets: BTreeMap<u64, (Bo, u64)>,
-    /// By VM; amdgpu has one a file, 0.
-    pub spaces: HashMap<u32, GpuSpace>,
-    /// asahi's queues to VMs.
-    pub queues: HashMap<u32, u32>,
-    pub counts: FileCounts,
-    /// Mappings of our own.
-    pub own: CpuMaps,
-    descriptors: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Handle {
-    pub bo: Bo,
-    pub size: u64,
-    pub offset: Option<u64>,
 }
 
 /// A call between its two halves.
@@ -221,22 +132,7 @@ impl Tracker {
         let id = self.next_file;
         self.next_file += 1;
         self.descriptors.insert(fd, id);
-        self.files.insert(
-            id,
-            File {
-                driver,
-                version,
-                gfx: None,
-                chip: Chip::default(),
-                handles: HashMap::new(),
-                offsets: BTreeMap::new(),
-                spaces: HashMap::new(),
-                queues: HashMap::new(),
-                counts: FileCounts::default(),
-                own: CpuMaps::default(),
-                descriptors: 1,
-            },
-        );
+        self.files.insert(id, File::new(driver, version));
     }
 
     /// `new` now names what `old` names.
@@ -388,124 +284,5 @@ impl Tracker {
             interposed_first: first,
             devices: devices.map(summary::device).collect(),
         }
-    }
-}
-
-impl FileCounts {
-    fn any(&self) -> bool {
-        self.submits + self.failed_submits + self.unreadable_submits + self.user_queues > 0
-    }
-}
-
-impl File {
-    fn wants(&self, number: u8) -> bool {
-        match self.driver {
-            Driver::Other => false,
-            _ if number == uapi::GEM_CLOSE => true,
-            Driver::Amdgpu => amdgpu::wants(number),
-            Driver::Asahi => asahi::wants(number),
-        }
-    }
-
-    /// The buffer with a handle; a handle of unknown origin, such as an imported one, is a new buffer.
-    fn handle(&mut self, handle: u32, next_bo: &mut u64) -> &mut Handle {
-        self.handles.entry(handle).or_insert_with(|| {
-            *next_bo += 1;
-            Handle { bo: Bo(*next_bo), size: 0, offset: None }
-        })
-    }
-
-    fn close_handle(&mut self, process: &dyn Process, handle: u32) {
-        let Some(old) = self.handles.remove(&handle) else { return };
-        if let Some(offset) = old.offset {
-            self.offsets.remove(&offset);
-        }
-        for (address, len) in self.own.forget(old.bo) {
-            process.unmap(address, len);
-        }
-        // amdgpu unbinds what it closes; asahi's bindings hold the buffer.
-        if self.driver == Driver::Amdgpu {
-            for space in self.spaces.values_mut() {
-                space.forget(old.bo);
-            }
-        }
-    }
-
-    fn count(&mut self, submission: Submission, succeeded: bool) {
-        if !succeeded {
-            self.counts.failed_submits += 1;
-            return;
-        }
-        self.counts.submits += 1;
-        let unreadable =
-            submission.unreadable || submission.queues.values().any(|q| q.unreadable_submits > 0);
-        self.counts.unreadable_submits += u64::from(unreadable);
-        for (key, counts) in submission.queues {
-            self.counts.queues.entry(key).or_default().add(&counts);
-        }
-    }
-}
-
-/// A VM's memory as the CPU sees it.
-pub(crate) struct Seen<'a> {
-    space: Option<&'a GpuSpace>,
-    maps: &'a CpuMaps,
-    process: &'a dyn Process,
-    mask: u64,
-    fd: i32,
-    offsets: &'a BTreeMap<u64, (Bo, u64)>,
-    own: RefCell<CpuMaps>,
-}
-
-impl<'a> Seen<'a> {
-    /// The memory of a VM of `file`, for a submission through `fd`, with addresses of as many bits as `mask` has.
-    pub(crate) fn new(
-        file: &'a File,
-        fd: i32,
-        vm: u32,
-        mask: u64,
-        maps: &'a CpuMaps,
-        process: &'a dyn Process,
-        own: CpuMaps,
-    ) -> Self {
-        let own = RefCell::new(own);
-        Self { space: file.spaces.get(&vm), maps, process, mask, fd, offsets: &file.offsets, own }
-    }
-
-    /// Gives our own mappings back, with those that were added.
-    pub(crate) fn into_own(self) -> CpuMaps {
-        self.own.into_inner()
-    }
-
-    fn resolve(&self, bo: Bo, offset: u64) -> Option<(u64, u64)> {
-        let mut own = self.own.borrow_mut();
-        if let Some(found) = self.maps.resolve(bo, offset).or_else(|| own.resolve(bo, offset)) {
-            return Some(found);
-        }
-        let (start, (_, size)) = self.offsets.iter().find(|(_, (other, _))| *other == bo)?;
-        if offset >= *size {
-            return None;
-        }
-        let address = self.process.map(self.fd, *start, *size)?;
-        own.map(address, *size, bo, 0);
-        own.resolve(bo, offset)
-    }
-}
-
-impl Memory for Seen<'_> {
-    fn read(&self, va: u64, out: &mut [u32]) -> usize {
-        let mut done = 0;
-        while done < out.len() {
-            let at = va.wrapping_add(done as u64 * 4) & self.mask;
-            let Some((bo, offset, bound)) = self.space.and_then(|space| space.resolve(at)) else { break };
-            let Some((address, mapped)) = self.resolve(bo, offset) else { break };
-            let words = usize::try_from(bound.min(mapped) / 4).unwrap_or(usize::MAX).min(out.len() - done);
-            if words == 0 {
-                break;
-            }
-            self.process.mapped(address, &mut out[done..done + words]);
-            done += words;
-        }
-        done
     }
 }
