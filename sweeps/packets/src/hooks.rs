@@ -9,7 +9,7 @@ use crate::process::OwnProcess;
 use crate::state;
 use libc::{c_int, c_ulong, c_void, off_t, size_t};
 use std::mem::transmute;
-use zinc_packets_core::tracker::{Driver, Pending};
+use zinc_packets_core::tracker::{Driver, Pending, Tracker};
 use zinc_packets_core::uapi;
 
 macro_rules! hook {
@@ -71,10 +71,18 @@ unsafe extern "C" fn ioctl_counting(fd: c_int, request: c_ulong, argument: *mut 
         return next!(IOCTL, (fd => c_int, request => c_ulong, argument => *mut c_void) -> c_int);
     }
     let address = argument as usize as u64;
-    if uapi::number(request) >= uapi::DRIVER && state::with(|tracker| tracker.knows(fd)) == Some(false) {
-        identify(fd);
-    }
-    let pending = state::with(|tracker| tracker.before(&OwnProcess, fd, request, address));
+    let before = || {
+        // Calls with lower numbers are made on any device, and say nothing of one that has made none above.
+        let told = |tracker: &mut Tracker| tracker.knows(fd) || uapi::number(request) < uapi::DRIVER;
+        state::with(|tracker| told(tracker).then(|| tracker.before(&OwnProcess, fd, request, address)))
+    };
+    let pending = match before() {
+        Some(None) => {
+            identify(fd);
+            before().flatten()
+        }
+        pending => pending.flatten(),
+    };
     let result = next!(IOCTL, (fd => c_int, request => c_ulong, argument => *mut c_void) -> c_int);
     if let Some(pending @ Pending::After(_)) = pending {
         state::with(|tracker| tracker.after(&OwnProcess, fd, address, pending, result == 0));

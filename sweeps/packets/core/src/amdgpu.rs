@@ -11,7 +11,7 @@ use crate::uapi::{u32_at, u64_at};
 use std::collections::BTreeMap;
 
 /// More chunks than any kernel accepts for one submission.
-const MAX_CHUNKS: u32 = 1024;
+const MAX_CHUNKS: usize = 1024;
 
 pub(crate) fn wants(number: u8) -> bool {
     matches!(number, k::GEM_CREATE | k::GEM_MMAP | k::CS | k::INFO | k::GEM_VA | k::USERQ)
@@ -52,40 +52,43 @@ fn bind(bytes: &[u8]) -> Pending {
 
 fn submission(file: &mut File, fd: i32, maps: &CpuMaps, process: &dyn Process, bytes: &[u8]) -> Submission {
     let (context, chunks, list) = (u32_at(bytes, 0), u32_at(bytes, 8), u64_at(bytes, 16));
+    let Some(ibs) = ib_chunks(process, chunks, list) else {
+        return Submission { unreadable: true, ..Submission::default() };
+    };
     let own = std::mem::take(&mut file.own);
     let memory = Seen::new(file, fd, 0, k::VA_MASK, maps, process, own);
     let mut budget = Budget::default();
     let mut queues: BTreeMap<QueueKey, QueueCounts> = BTreeMap::new();
-    let mut unreadable = chunks > MAX_CHUNKS;
-    for i in 0..chunks.min(MAX_CHUNKS) {
-        let Some(ib) = ib_chunk(process, list.wrapping_add(u64::from(i) * 8)) else {
-            unreadable = true;
-            continue;
-        };
-        let Some(ib) = ib else { continue };
-        let (ip, instance, ring) = (u32_at(&ib, 20), u32_at(&ib, 24), u32_at(&ib, 28));
+    for ib in ibs.chunks_exact(k::CHUNK_IB_BYTES) {
+        let (ip, instance, ring) = (u32_at(ib, 20), u32_at(ib, 24), u32_at(ib, 28));
         let counts = queues.entry(QueueKey::Amdgpu { context, ip, instance, ring }).or_default();
         if matches!(ip, k::IP_GFX | k::IP_COMPUTE) {
-            let start = Ib { va: u64_at(&ib, 8), dwords: u64::from(u32_at(&ib, 16) / 4) };
+            let start = Ib { va: u64_at(ib, 8), dwords: u64::from(u32_at(ib, 16) / 4) };
             counts.pm4.add(&pm4::walk(&memory, start, &mut budget));
         } else {
             counts.other_buffers += 1;
         }
     }
     file.own = memory.into_own();
-    Submission { queues: queues.into_iter().map(|(key, counts)| (key, counts.one())).collect(), unreadable }
+    let queues = queues.into_iter().map(|(key, counts)| (key, counts.one())).collect();
+    Submission { queues, unreadable: false }
 }
 
-/// The data of the chunk whose address is at `slot`, if it is an IB chunk; None if it can't be read.
-fn ib_chunk(process: &dyn Process, slot: u64) -> Option<Option<[u8; k::CHUNK_IB_BYTES]>> {
-    let mut pointer = [0; 8];
-    let mut chunk = [0; k::CHUNK_BYTES];
-    if !process.copy(slot, &mut pointer) || !process.copy(u64::from_le_bytes(pointer), &mut chunk) {
+/// The data of all IB chunks, one after the other; None if anything on the way can't be read. Three steps of
+/// indirection, each copied at once: the list of addresses, the chunks, their data.
+fn ib_chunks(process: &dyn Process, chunks: u32, list: u64) -> Option<Vec<u8>> {
+    let chunks = usize::try_from(chunks).ok().filter(|chunks| *chunks <= MAX_CHUNKS)?;
+    let mut pointers = vec![0; chunks * 8];
+    if !process.copy(list, &mut pointers) {
         return None;
     }
-    if u32_at(&chunk, 0) != k::CHUNK_IB {
-        return Some(None);
+    let pointers: Vec<u64> = pointers.chunks_exact(8).map(|pointer| u64_at(pointer, 0)).collect();
+    let mut heads = vec![0; chunks * k::CHUNK_BYTES];
+    if !process.copy_all(&pointers, &mut heads) {
+        return None;
     }
-    let mut data = [0; k::CHUNK_IB_BYTES];
-    process.copy(u64_at(&chunk, 8), &mut data).then_some(Some(data))
+    let ibs = heads.chunks_exact(k::CHUNK_BYTES).filter(|chunk| u32_at(chunk, 0) == k::CHUNK_IB);
+    let ibs: Vec<u64> = ibs.map(|chunk| u64_at(chunk, 8)).collect();
+    let mut data = vec![0; ibs.len() * k::CHUNK_IB_BYTES];
+    process.copy_all(&ibs, &mut data).then_some(data)
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 /// More than any driver passes at once; a bound for what is copied.
 const MAX_BINDS: u32 = 1 << 16;
-const MAX_STRIDE: u32 = 1 << 12;
+const MAX_STRIDE: u32 = 1 << 8;
 const MAX_COMMANDS: u32 = 1 << 20;
 
 pub(crate) fn wants(number: u8) -> bool {
@@ -50,17 +50,17 @@ fn bind(process: &dyn Process, bytes: &[u8]) -> Pending {
         return Pending::Nothing;
     }
     let mut ops = Vec::new();
-    for i in 0..count {
-        let mut op = [0; k::BIND_BYTES];
-        let len = op.len().min(stride as usize);
-        if !process.copy(list.wrapping_add(u64::from(i) * u64::from(stride)), &mut op[..len]) {
-            return Pending::Nothing;
-        }
-        let flags = u32_at(&op, 0);
-        let to = (flags & k::BIND_UNBIND == 0).then(|| (u32_at(&op, 4), u64_at(&op, 8)));
+    let mut bytes = vec![0; count as usize * stride as usize];
+    if !process.copy(list, &mut bytes) {
+        return Pending::Nothing;
+    }
+    // A stride of 0 means no bindings, since they would all be the same empty one.
+    for op in bytes.chunks_exact((stride as usize).max(1)) {
+        let flags = u32_at(op, 0);
+        let to = (flags & k::BIND_UNBIND == 0).then(|| (u32_at(op, 4), u64_at(op, 8)));
         ops.push(Bind {
-            va: u64_at(&op, 24),
-            len: u64_at(&op, 16),
+            va: u64_at(op, 24),
+            len: u64_at(op, 16),
             to,
             repeated: flags & k::BIND_SINGLE_PAGE != 0,
         });

@@ -2,7 +2,8 @@
 //!
 //! On a real GPU a driver maps command buffers write-combined: the CPU does not cache what it reads there, and each
 //! load is a trip to memory, or over the bus. Whoever walks a stream must therefore never read a word twice. A
-//! [`Reader`] copies a run of words once and serves the walk from it; one that follows a jump starts a new run.
+//! [`Reader`] copies a run of words once and serves the walk from it; one that follows a jump starts a new run. Runs
+//! start short and grow while the walk goes straight on: a stream of links is read in pieces, not in pages.
 //!
 //! The [`Budget`] is what bounds a walk over a stream that links to itself, by accident or by design.
 
@@ -40,6 +41,7 @@ impl Budget {
     }
 }
 
+const FIRST_RUN: usize = 16;
 const RUN: usize = 512;
 
 /// A window of copied words that moves along a stream.
@@ -48,11 +50,12 @@ pub(crate) struct Reader<'a> {
     words: [u32; RUN],
     start: u64,
     held: usize,
+    run: usize,
 }
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(memory: &'a dyn Memory) -> Self {
-        Self { memory, words: [0; RUN], start: 0, held: 0 }
+        Self { memory, words: [0; RUN], start: 0, held: 0, run: FIRST_RUN }
     }
 
     /// The word at `va`; `ahead` words from there on may be copied at once, no more. None where nothing is readable.
@@ -62,7 +65,9 @@ impl<'a> Reader<'a> {
         if distance.is_multiple_of(4) && index < self.held {
             return Some(self.words[index]);
         }
-        let run = usize::try_from(ahead).unwrap_or(RUN).clamp(1, RUN);
+        let straight_on = self.held > 0 && index >= self.held && index <= self.held + RUN;
+        self.run = if straight_on { (self.run * 4).min(RUN) } else { FIRST_RUN };
+        let run = usize::try_from(ahead).unwrap_or(RUN).clamp(1, self.run);
         self.held = self.memory.read(va, &mut self.words[..run]).min(run);
         self.start = va;
         (self.held > 0).then(|| self.words[0])

@@ -17,7 +17,6 @@
 
 use crate::memory::{Budget, Memory, Reader};
 use crate::names::opcode;
-use std::collections::BTreeMap;
 
 /// One indirect buffer: a stretch of PM4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +51,29 @@ pub struct CacheOp {
     pub pws: bool,
 }
 
+/// A count for each of N numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally<const N: usize>(pub [u64; N]);
+
+impl<const N: usize> Default for Tally<N> {
+    fn default() -> Self {
+        Self([0; N])
+    }
+}
+
+impl<const N: usize> Tally<N> {
+    fn add(&mut self, other: &Self) {
+        for (sum, n) in self.0.iter_mut().zip(other.0) {
+            *sum += n;
+        }
+    }
+
+    /// The numbers that occurred, with their counts.
+    pub fn iter(&self) -> impl Iterator<Item = (u8, u64)> {
+        self.0.iter().enumerate().filter(|(_, n)| **n > 0).map(|(i, n)| (i as u8, *n))
+    }
+}
+
 /// What a walk found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -68,11 +90,11 @@ pub struct Counts {
     /// Of these, in buffers that were called, at whatever depth.
     pub called_packets: u64,
     /// Type-3 packets, by opcode.
-    pub opcodes: BTreeMap<u8, u64>,
+    pub opcodes: Tally<256>,
     /// EVENT_WRITE, by event.
-    pub events: BTreeMap<u8, u64>,
-    /// Acquires and releases.
-    pub cache_ops: BTreeMap<CacheOp, u64>,
+    pub events: Tally<64>,
+    /// Acquires and releases. Few sorts occur, so a list is faster than a map.
+    pub cache_ops: Vec<(CacheOp, u64)>,
     /// Packets of type 0, which write registers.
     pub type0: u64,
     /// Packets of type 2, which pad.
@@ -102,20 +124,23 @@ impl Counts {
         self.truncated += other.truncated;
         self.unreadable += other.unreadable;
         self.limited += other.limited;
-        for (key, n) in &other.opcodes {
-            *self.opcodes.entry(*key).or_default() += n;
-        }
-        for (key, n) in &other.events {
-            *self.events.entry(*key).or_default() += n;
-        }
-        for (key, n) in &other.cache_ops {
-            *self.cache_ops.entry(*key).or_default() += n;
+        self.opcodes.add(&other.opcodes);
+        self.events.add(&other.events);
+        for (op, n) in &other.cache_ops {
+            self.count_op(*op, *n);
         }
     }
 
     /// How many type-3 packets have this opcode.
     pub fn of(&self, opcode: u8) -> u64 {
-        self.opcodes.get(&opcode).copied().unwrap_or(0)
+        self.opcodes.0[usize::from(opcode)]
+    }
+
+    fn count_op(&mut self, op: CacheOp, n: u64) {
+        match self.cache_ops.iter_mut().find(|(known, _)| *known == op) {
+            Some((_, count)) => *count += n,
+            None => self.cache_ops.push((op, n)),
+        }
     }
 }
 
@@ -247,14 +272,14 @@ impl Payload<'_, '_> {
 
 fn type3(counts: &mut Counts, header: u32, payload: &mut Payload) -> Option<(Ib, bool)> {
     let code = (header >> 8) as u8;
-    *counts.opcodes.entry(code).or_default() += 1;
+    counts.opcodes.0[usize::from(code)] += 1;
     if opcode(code).is_none() {
         counts.unknown += 1;
     }
     match code {
         EVENT_WRITE => {
             if let Some(word) = payload.get(1) {
-                *counts.events.entry((word & 0x3f) as u8).or_default() += 1;
+                counts.events.0[(word & 0x3f) as usize] += 1;
             }
         }
         ACQUIRE_MEM | SURFACE_SYNC => {
@@ -286,6 +311,6 @@ fn type3(counts: &mut Counts, header: u32, payload: &mut Payload) -> Option<(Ib,
 
 fn record(counts: &mut Counts, opcode: u8, event: Option<u8>, control: Option<Control>, pws: bool) {
     if let Some(control) = control {
-        *counts.cache_ops.entry(CacheOp { opcode, event, control, pws }).or_default() += 1;
+        counts.count_op(CacheOp { opcode, event, control, pws }, 1);
     }
 }

@@ -63,14 +63,14 @@ fn pm4(c: &pm4::Counts, gfx: Option<u32>) -> Pm4 {
         called_packets: c.called_packets,
         dispatches: c.of(pm4::DISPATCH_DIRECT) + c.of(pm4::DISPATCH_DIRECT_INTERLEAVED),
         dispatches_indirect: c.of(pm4::DISPATCH_INDIRECT) + c.of(pm4::DISPATCH_INDIRECT_INTERLEAVED),
-        cs_partial_flushes: c.events.get(&pm4::CS_PARTIAL_FLUSH).copied().unwrap_or(0),
+        cs_partial_flushes: c.events.0[usize::from(pm4::CS_PARTIAL_FLUSH)],
         acquires: c.of(pm4::ACQUIRE_MEM) + c.of(pm4::SURFACE_SYNC),
         releases: c.of(pm4::RELEASE_MEM) + c.of(pm4::EVENT_WRITE_EOP),
         pfp_sync_me: c.of(pm4::PFP_SYNC_ME),
         wait_reg_mem: c.of(pm4::WAIT_REG_MEM),
-        events: c.events.iter().map(|(code, n)| (named(names::event(*code), *code), *n)).collect(),
-        cache_ops: c.cache_ops.iter().map(|(op, n)| cache_op(op, *n, gfx)).collect(),
-        by_name: c.opcodes.iter().map(|(code, n)| (named(names::opcode(*code), *code), *n)).collect(),
+        events: c.events.iter().map(|(code, n)| (named(names::event(code), code), n)).collect(),
+        cache_ops: cache_ops(&c.cache_ops, gfx),
+        by_name: c.opcodes.iter().map(|(code, n)| (named(names::opcode(code), code), n)).collect(),
         type0: c.type0,
         type2: c.type2,
         unknown: c.unknown,
@@ -78,6 +78,12 @@ fn pm4(c: &pm4::Counts, gfx: Option<u32>) -> Pm4 {
         unreadable: c.unreadable,
         limited: c.limited,
     }
+}
+
+fn cache_ops(ops: &[(pm4::CacheOp, u64)], gfx: Option<u32>) -> Vec<CacheOp> {
+    let mut ops = ops.to_vec();
+    ops.sort();
+    ops.iter().map(|(op, n)| cache_op(op, *n, gfx)).collect()
 }
 
 fn cache_op(op: &pm4::CacheOp, count: u64, gfx: Option<u32>) -> CacheOp {

@@ -28,6 +28,12 @@ use std::collections::HashMap;
 pub trait Process {
     /// Copies bytes from any address into `out`; false, and no fault, when they can't be had.
     fn copy(&self, address: u64, out: &mut [u8]) -> bool;
+    /// Copies as many bytes from each address as fit, one after the other, into `out`, whose length is a multiple of
+    /// the number of addresses; false when any of it can't be had. One call may be much cheaper than many.
+    fn copy_all(&self, addresses: &[u64], out: &mut [u8]) -> bool {
+        let each = out.len().checked_div(addresses.len()).unwrap_or(0).max(1);
+        addresses.iter().zip(out.chunks_exact_mut(each)).all(|(address, part)| self.copy(*address, part))
+    }
     /// Copies words from `address`, which lies with all of `out`'s length in a mapping that the tracker was told of.
     fn mapped(&self, address: u64, out: &mut [u32]);
     /// Maps `len` bytes of the file behind `fd` from `offset` on for reading; the address.

@@ -91,9 +91,7 @@ pub mod asahi {
     /// cmdbuf (8), flags (16), queue_id (20), in_sync_count (24), out_sync_count (28), cmdbuf_size (32).
     pub const SUBMIT: u8 = 0x4a;
 
-    /// A binding: flags (0), handle (4), offset (8), range (16), addr (24).
-    pub const BIND_BYTES: usize = 32;
-    /// Unbind instead.
+    /// In a binding's flags, with flags (0), handle (4), offset (8), range (16), addr (24): unbind instead.
     pub const BIND_UNBIND: u32 = 1;
     /// One page, over and over.
     pub const BIND_SINGLE_PAGE: u32 = 8;

@@ -97,8 +97,8 @@ proptest! {
                 *events.entry((payload[0] & 0x3f) as u8).or_insert(0u64) += 1;
             }
         }
-        prop_assert_eq!(counts.opcodes, opcodes);
-        prop_assert_eq!(counts.events, events);
+        prop_assert_eq!(counts.opcodes.iter().collect::<BTreeMap<_, _>>(), opcodes);
+        prop_assert_eq!(counts.events.iter().collect::<BTreeMap<_, _>>(), events);
         prop_assert_eq!((counts.packets, counts.dwords), (packets.len() as u64, dwords));
         prop_assert_eq!((counts.truncated, counts.unreadable, counts.limited), (0, 0, 0));
     }
@@ -132,7 +132,7 @@ proptest! {
         let ib = Ib { va: 0x8000, dwords: len as u64 + extra };
         let counts = pm4::walk(&memory, ib, &mut Budget { packets: limit, depth: 4 });
         prop_assert!(counts.packets <= limit);
-        let type3: u64 = counts.opcodes.values().sum();
+        let type3: u64 = counts.opcodes.iter().map(|(_, n)| n).sum();
         prop_assert!(type3 + counts.type0 + counts.type2 <= counts.packets);
         let chip = Chip { generation: 13 + (extra % 2) as u32, clusters: 2 };
         let cdm = cdm::walk(&memory, 0x8000, chip, &mut Budget { packets: limit, depth: 4 });

@@ -83,8 +83,8 @@ fn pm4_counts(c: &pm4::Counts) -> BTreeMap<String, u64> {
     if c.buffers > 1 {
         out.insert("buffers".to_owned(), c.buffers);
     }
-    for (event, n) in &c.events {
-        out.insert(format!("event {}", names::event(*event).unwrap_or("?")), *n);
+    for (event, n) in c.events.iter() {
+        out.insert(format!("event {}", names::event(event).unwrap_or("?")), n);
     }
     for (op, n) in &c.cache_ops {
         let (register, word) = match op.control {
