@@ -20,6 +20,11 @@ use crate::stats::{NOISE, Spread, paired_ratio};
 pub const CPU_DEVICE: &str = "CPU device: rates are not GPU speed and order of execution proves nothing by itself; \
                               the shuffled arms do.";
 
+/// What every report says of a driver on a shim, behind the device's name.
+pub const RECORDS_ONLY: &str = "is played by a shim that records without executing. The counts are of what the real \
+                                driver was handed, CPU time is this machine's processor's, and whether a policy is \
+                                correct or fast cannot be seen here.";
+
 /// One device with one model, and all that was observed there.
 #[derive(Debug, Clone)]
 pub struct Target {
@@ -88,8 +93,11 @@ impl Target {
             }
             by_round
         };
-        let timed = spec.role == Role::Timed;
-        let own: Vec<f64> = rates(spec).into_iter().flatten().collect();
+        // What comes out of a driver that only records is no result, and how fast it comes no rate: neither may stand
+        // where someone could take it for one.
+        let shown = shown.filter(|_| self.executes);
+        let timed = spec.role == Role::Timed && self.executes;
+        let own: Vec<f64> = rates(spec).into_iter().flatten().filter(|_| self.executes).collect();
         Arm {
             driver: self.chosen.driver.clone(),
             device: self.device(),
@@ -117,7 +125,7 @@ impl Target {
                 .and_then(|r| paired_ratio(&rates(spec), &rates(&r)))
                 .map(Into::into),
             cpu_us_per_token: median(|m| Some(m.cpu_us_per_token)),
-            gpu_us_per_token: median(|m| m.gpu_us_per_token),
+            gpu_us_per_token: median(|m| m.gpu_us_per_token).filter(|_| self.executes),
             perplexity: shown.filter(|m| m.perplexity.is_finite()).map(|m| Perplexity {
                 value: m.perplexity,
                 stderr: Some(m.perplexity_stderr).filter(|e| e.is_finite()),
@@ -198,13 +206,17 @@ impl Target {
     /// What a reader must know before believing the numbers of this target.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if self.chosen.device.kind == DeviceKind::Cpu {
+        if self.chosen.device.kind == DeviceKind::Cpu && self.executes {
             notes.push(CPU_DEVICE.to_string());
         }
         if !self.executes {
-            notes.push(format!("{} records without executing: counts only.", self.chosen.device.name));
+            notes.push(format!(
+                "Nothing was executed by {}: {} {RECORDS_ONLY}",
+                self.chosen.driver, self.chosen.device.name
+            ));
         }
-        for arm in self.arms().iter().filter(|a| matches!(a.role, ArmRole::Reference | ArmRole::Policy)) {
+        let rated = self.arms().into_iter().filter(|_| self.executes);
+        for arm in rated.filter(|a| matches!(a.role, ArmRole::Reference | ArmRole::Policy)) {
             let rates: Vec<f64> = self
                 .observations
                 .iter()

@@ -72,6 +72,34 @@ fn alias_only(target: &Target) -> Arm {
 }
 
 #[test]
+fn a_driver_that_only_records_has_counts_and_nothing_that_looks_like_a_result() {
+    let mut recorded = target(|_, m| Ok(m));
+    recorded.executes = false;
+    // Runs that could pass for good ones, noisy ones among them: all of it must be left out.
+    for o in recorded.observations.iter_mut().filter(|o| o.spec.round == 1) {
+        o.outcome.as_mut().unwrap().tok_s *= 3.0;
+        o.outcome.as_mut().unwrap().gpu_us_per_token = Some(1.0);
+    }
+    for arm in recorded.arms() {
+        assert_eq!(arm.verdict, Verdict::CountedOnly);
+        assert!(!arm.executes);
+        assert_eq!((arm.tok_s, arm.vs_stock, arm.perplexity), (None, None, None));
+        assert_eq!((arm.logits_digest, arm.gpu_us_per_token), (None, None));
+        assert!(arm.gates.values().all(|g| g.status == crate::gates::Status::NotRun && g.mutation.is_none()));
+        assert_eq!(arm.cpu_us_per_token, Some(5.0));
+    }
+    assert_eq!(
+        alias_only(&recorded).barriers_asked_per_token,
+        Some(10.0),
+        "the set-up is taken off here too"
+    );
+    assert!(recorded.gates().iter().all(|g| g.status == crate::gates::Status::NotRun));
+    let notes = recorded.notes();
+    assert!(notes.iter().any(|n| n.contains("Nothing was executed")), "{notes:?}");
+    assert!(notes.iter().all(|n| !n.contains("Noisy")), "{notes:?}");
+}
+
+#[test]
 fn loading_the_model_is_no_part_of_a_token() {
     let arm = alias_only(&target(|_, m| Ok(m)));
     assert_eq!(arm.barriers_asked_per_token, Some(10.0));

@@ -24,6 +24,7 @@ use crate::environment;
 use crate::error::SweepError;
 use crate::outcome::{Failure, Measured, Observation, Outcome};
 use crate::plan::{Role, RunSpec, SETUP_TOKENS};
+use crate::shims::launch::Shim;
 
 /// Characters of a child's stderr that go into a reason.
 const STDERR_LIMIT: usize = 300;
@@ -48,6 +49,8 @@ pub struct Job {
     pub tokens: u64,
     /// Tokens in a chunk.
     pub ctx: u64,
+    /// The shim to start the engine on; `None` is the machine itself.
+    pub shim: Option<Shim>,
 }
 
 /// The engine and the layer to inject into it, with a private folder for manifest and reports that goes away with
@@ -77,21 +80,26 @@ impl<'a> Engine<'a> {
         Ok(Engine { program: program.into(), folder, stop })
     }
 
-    /// The devices, and the model: `engine info`.
+    /// The devices of the machine, or of a shim, and the model: `engine info`.
     ///
     /// # Errors
     ///
     /// [`SweepError::Missing`] with the engine's own words when it cannot tell, as with a model that is truncated.
-    pub fn info(&self, model: Option<&Path>) -> Result<results::Info, SweepError> {
-        let mut command = Command::new(&self.program);
+    pub fn info(&self, model: Option<&Path>, shim: Option<&Shim>) -> Result<results::Info, SweepError> {
+        let mut command = self.start(shim);
         command.args(["info", "--json"]);
         if let Some(model) = model {
             command.arg("--model").arg(model);
         }
-        command.env_clear().envs(environment::without_layer(std::env::vars_os()));
+        let mut env = environment::without_layer(std::env::vars_os());
+        if let Some(shim) = shim {
+            shim.apply(&mut env);
+        }
+        command.env_clear().envs(env);
         let missing = |why: String| {
             let about = model.map(|m| format!(" about the model '{}'", m.display())).unwrap_or_default();
-            SweepError::Missing(format!("cannot ask the engine{about}: {why}"))
+            let on = shim.map(|s| format!(" on {}", s.driver)).unwrap_or_default();
+            SweepError::Missing(format!("cannot ask the engine{on}{about}: {why}"))
         };
         match self.finish(command, INFO_TIMEOUT)? {
             Err(failure) => Err(missing(failure.to_string())),
@@ -120,8 +128,13 @@ impl<'a> Engine<'a> {
         Ok(Observation { spec: *spec, outcome, wall: started.elapsed() })
     }
 
+    /// The engine, without arguments.
+    fn start(&self, shim: Option<&Shim>) -> Command {
+        shim.map_or_else(|| Command::new(&self.program), |shim| shim.command(&self.program))
+    }
+
     fn command(&self, spec: &RunSpec, job: &Job, report: &Path) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = self.start(job.shim.as_ref());
         let mut args: Vec<OsString> =
             ["perplexity", "--via", "decode", "--json", "--device"].map(Into::into).to_vec();
         args.push(job.device.clone().into());
@@ -134,13 +147,12 @@ impl<'a> Engine<'a> {
             args.extend(["--model".into(), model.into()]);
         }
         let manifests = self.folder.path().join("explicit_layer.d");
-        command.args(args).env_clear().envs(environment::for_run(
-            std::env::vars_os(),
-            spec,
-            &manifests,
-            report,
-            environment::holds_ours,
-        ));
+        let mut env =
+            environment::for_run(std::env::vars_os(), spec, &manifests, report, environment::holds_ours);
+        if let Some(shim) = &job.shim {
+            shim.apply(&mut env);
+        }
+        command.args(args).env_clear().envs(env);
         command
     }
 

@@ -9,11 +9,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use zinc_hazard::Policy;
 
 use crate::drivers::DriverSpec;
 use crate::plan::SETUP_TOKENS;
+use crate::shims::on::OnArgs;
+use crate::shims::setup::SetupArgs;
 
 /// Tokens in a chunk unless the user says otherwise.
 const DEFAULT_CTX: u64 = 128;
@@ -28,6 +30,11 @@ Examples:
   sweep --driver nvidia --require gpu --reps 9 --tokens 512
       Rates worth quoting: more repetitions, longer runs, and no silent fall-back to a CPU device.
   sweep --driver name:'RX 9070' --model qwen3-4b-q4_0.gguf --policy alias-only --policy none
+  sweep setup-shims && sweep --driver radv-shim:gfx1201 --driver honeykrisp-shim
+      What the real RADV and the real Honeykrisp are handed under each policy, on any x86-64 machine. Nothing executes
+      there: such arms have counts, and no results, no rates and no gates.
+  sweep on radv-shim:navi31 -- vulkaninfo --summary
+      Any program on such a driver.
 
 Exit status:
   0  every arm is verified, counted only, without effect, or labelled incorrect by design
@@ -39,14 +46,19 @@ The report is written to DIR/report.json (its JSON Schema: sweep --print-schema)
 
 /// Runs the decode engine under barrier policies and proves that the numbers did not change.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "sweep", version, after_help = EXAMPLES, max_term_width = 110)]
+#[command(name = "sweep", version, after_help = EXAMPLES, max_term_width = 110, args_conflicts_with_subcommands = true)]
 pub struct Cli {
+    /// What to do instead of sweeping
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
     /// A policy to measure beside `stock`; may be given several times [default: all]
     #[arg(long = "policy", value_name = "POLICY", value_parser = parse_policy, help = policy_help())]
     pub policies: Vec<Policy>,
 
     /// A device to run on; may be given several times: auto (every device that executes), lavapipe, radv,
-    /// honeykrisp, nvidia, name:SUBSTRING
+    /// honeykrisp, nvidia, name:SUBSTRING; or one that records without executing: honeykrisp-shim, radv-shim:CHIP (a
+    /// wrong CHIP lists the right ones)
     #[arg(long = "driver", value_name = "DRIVER", default_value = "auto")]
     pub drivers: Vec<DriverSpec>,
 
@@ -135,6 +147,15 @@ impl Cli {
     }
 }
 
+/// What `sweep` does besides sweeping.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// Fetch the drivers that record without executing, into a cache folder and without root
+    SetupShims(SetupArgs),
+    /// Run any program on a driver that records without executing
+    On(OnArgs),
+}
+
 /// A kind of device that the owner insists on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Require {
@@ -142,6 +163,16 @@ pub enum Require {
     Gpu,
     /// A CPU device such as lavapipe.
     Cpu,
+}
+
+impl Require {
+    /// Its word on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gpu => "gpu",
+            Self::Cpu => "cpu",
+        }
+    }
 }
 
 fn policy_help() -> String {
@@ -216,11 +247,33 @@ mod tests {
     }
 
     #[test]
-    fn shims_are_known_and_refused_for_now() {
-        for name in ["radv-shim:navi31", "honeykrisp-shim"] {
-            let error = parse(&["--driver", name]).unwrap_err();
-            assert_eq!(error.exit_code(), 2);
-            assert!(error.to_string().contains("not in this version"), "{error}");
+    fn a_shim_of_an_unknown_chip_is_a_usage_error_that_lists_the_known_ones() {
+        let error = parse(&["--driver", "radv-shim:navi99"]).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("gfx1201"), "{error}");
+        assert!(parse(&["--driver", "radv-shim:navi31", "--driver", "honeykrisp-shim"]).is_ok());
+    }
+
+    #[test]
+    fn whatever_stands_behind_the_driver_is_the_programs_own() {
+        for args in [
+            &["on", "honeykrisp-shim", "--", "app", "--help"][..],
+            &["on", "honeykrisp-shim", "app", "--help"],
+        ] {
+            match parse(args).unwrap().command {
+                Some(Command::On(on)) => assert_eq!(on.command, ["app", "--help"]),
+                other => panic!("{other:?}"),
+            }
         }
+        for args in [&["on", "honeykrisp-shim"][..], &["on", "lavapipe", "--", "app"], &["on"]] {
+            assert_eq!(parse(args).unwrap_err().exit_code(), 2, "{args:?}");
+        }
+    }
+
+    #[test]
+    fn a_sweep_and_a_set_up_are_not_mixed() {
+        assert_eq!(parse(&["--policy", "none", "setup-shims"]).unwrap_err().exit_code(), 2);
+        assert_eq!(parse(&["setup-shims", "--where", "--refresh"]).unwrap_err().exit_code(), 2);
+        assert!(matches!(parse(&["setup-shims"]).unwrap().command, Some(Command::SetupShims(_))));
     }
 }

@@ -12,6 +12,7 @@ use zinc_engine::results::{Device, DeviceInfo, DeviceKind, Info};
 
 use crate::cli::Require;
 use crate::error::SweepError;
+use crate::shims::ShimDriver;
 
 /// A driver as users name it on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub enum DriverSpec {
     Driver(&'static str),
     /// The devices whose name contains this text, letter case ignored.
     Name(String),
+    /// A driver that records without executing.
+    Shim(ShimDriver),
 }
 
 /// Drivers that can be asked for by name.
@@ -42,14 +45,14 @@ impl FromStr for DriverSpec {
             Some(part) => return Ok(Self::Name(part.into())),
             None => {}
         }
-        if text == "honeykrisp-shim" || text == "radv-shim" || text.starts_with("radv-shim:") {
-            return Err(format!(
-                "'{text}' records without executing; record-only drivers are not in this version. \
-                 Use a driver that executes: auto, {}, name:SUBSTRING",
-                NAMED.join(", ")
-            ));
+        if ShimDriver::is_meant(text) {
+            return text.parse().map(Self::Shim);
         }
-        Err(format!("unknown driver '{text}'; the drivers are auto, {}, name:SUBSTRING", NAMED.join(", ")))
+        Err(format!(
+            "unknown driver '{text}'; the drivers are auto, {}, name:SUBSTRING; and, recording only, {}",
+            NAMED.join(", "),
+            ShimDriver::names()
+        ))
     }
 }
 
@@ -59,6 +62,7 @@ impl fmt::Display for DriverSpec {
             Self::Auto => f.write_str("auto"),
             Self::Driver(name) => f.write_str(name),
             Self::Name(part) => write!(f, "name:{part}"),
+            Self::Shim(driver) => driver.fmt(f),
         }
     }
 }
@@ -139,7 +143,7 @@ pub fn choose(
     {
         return Err(SweepError::Missing(format!(
             "--require {}: {} is of kind {}",
-            required_name(required),
+            required.name(),
             wrong.device.name,
             wrong.device.kind
         )));
@@ -152,6 +156,8 @@ fn matches(spec: &DriverSpec, device: &Device) -> bool {
         DriverSpec::Auto => true,
         DriverSpec::Driver(name) => label(device) == *name,
         DriverSpec::Name(part) => device.name.to_lowercase().contains(&part.to_lowercase()),
+        // What the loader shows by itself executes.
+        DriverSpec::Shim(_) => false,
     }
 }
 
@@ -167,13 +173,6 @@ fn satisfies(device: &Device, require: Require) -> bool {
     }
 }
 
-fn required_name(require: Require) -> &'static str {
-    match require {
-        Require::Gpu => "gpu",
-        Require::Cpu => "cpu",
-    }
-}
-
 /// The name is preferred since it is what people read in a log; the index only where the name is ambiguous.
 fn selector(device: &Device, all: &[DeviceInfo]) -> String {
     let mine = device.name.to_lowercase();
@@ -182,7 +181,7 @@ fn selector(device: &Device, all: &[DeviceInfo]) -> String {
 }
 
 fn not_here(spec: &DriverSpec, info: &Info, reasons: &[String], require: Option<Require>) -> SweepError {
-    let kind = require.map(|r| format!(" of kind {}", required_name(r))).unwrap_or_default();
+    let kind = require.map(|r| format!(" of kind {}", r.name())).unwrap_or_default();
     let mut text = match spec {
         DriverSpec::Auto => format!("no Vulkan device{kind} that the engine can use"),
         other => format!("driver '{other}' is not here"),
@@ -259,6 +258,18 @@ mod tests {
         ] {
             assert_eq!(label(&device(0, "x", driver, DeviceKind::Other).device), expected, "{driver}");
         }
+    }
+
+    #[test]
+    fn a_shim_is_no_device_of_the_machine() {
+        let spec: DriverSpec = "radv-shim:navi31".parse().unwrap();
+        assert!(matches!(spec, DriverSpec::Shim(_)));
+        assert_eq!(spec.to_string(), "radv-shim:navi31");
+        let card =
+            device(0, "AMD Radeon RX 7900 XTX (RADV NAVI31)", "radv Mesa 25.0.7", DeviceKind::DiscreteGpu);
+        assert_eq!(choose(&machine(vec![card]), &[spec], None).unwrap_err().exit_code(), 3);
+        let error = "radv-shim:navi99".parse::<DriverSpec>().unwrap_err();
+        assert!(error.contains("navi99") && error.contains("navi31"), "{error}");
     }
 
     #[test]

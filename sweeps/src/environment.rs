@@ -134,8 +134,14 @@ fn get<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
     env.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_os_str())
 }
 
-fn set(env: &mut Vec<(OsString, OsString)>, name: &str, value: OsString) {
+/// Takes a variable out.
+pub(crate) fn remove(env: &mut Vec<(OsString, OsString)>, name: &str) {
     env.retain(|(n, _)| n != name);
+}
+
+/// Gives a variable a value, whether it had one or not.
+pub(crate) fn set(env: &mut Vec<(OsString, OsString)>, name: &str, value: OsString) {
+    remove(env, name);
     env.push((name.into(), value));
 }
 

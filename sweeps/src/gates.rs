@@ -25,6 +25,9 @@ use crate::table::perplexity;
 /// another engine on the same model and text.
 pub const PERPLEXITY_TOLERANCE: f64 = 1e-3;
 
+/// What is said of a policy that is not meant to be correct where nothing could show it.
+const INCORRECT_ANYWAY: &str = "this policy is not meant to be correct, on any driver";
+
 /// A way to compare a run with the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Gate {
@@ -122,7 +125,7 @@ pub enum Verdict {
     Refuted,
     /// Not meant to be correct; never ranked.
     IncorrectByDesign,
-    /// On a driver that records without executing: counts, and no numbers to compare.
+    /// On a driver that records without executing: counts, and no numbers to compare, for the reference too.
     CountedOnly,
     /// What was executed is the reference's own stream: the policy changed nothing, whatever the rate.
     NoEffect,
@@ -277,14 +280,15 @@ impl<'a> Evidence<'a> {
     pub fn judge_arm(&self, spec: &RunSpec) -> (Verdict, Option<String>) {
         let runs = || self.observations.iter().filter(|o| o.spec.same_arm(spec));
         let failure = runs().find_map(|o| o.outcome.as_ref().err()).map(ToString::to_string);
-        if spec.is_reference() {
-            return (Verdict::Reference, failure);
-        }
         if !self.executes {
+            let by_design = spec.policy.is_some_and(|p| !p.is_correct()).then_some(INCORRECT_ANYWAY);
             return match failure {
                 Some(reason) => (Verdict::Failed, Some(reason)),
-                None => (Verdict::CountedOnly, None),
+                None => (Verdict::CountedOnly, by_design.map(Into::into)),
             };
+        }
+        if spec.is_reference() {
+            return (Verdict::Reference, failure);
         }
         let Some(reference) = self.reference() else {
             return (Verdict::Unproven, Some("there is no reference to compare it with".into()));

@@ -8,6 +8,7 @@
 //! ```text
 //! cli ─▶ session ─▶ drivers   which devices
 //!           │   └─▶ plan      which runs, and why each
+//!           ├─────▶ shims     drivers that record without executing: where they are, how to start on one
 //!           ├─────▶ child     one run: environment, contain, the two documents read back
 //!           │         └─▶ outcome: numbers, or the reason why there are none
 //!           └─────▶ assemble ─▶ gates, stats: pure functions from outcomes to verdicts and intervals
@@ -15,7 +16,7 @@
 //! ```
 //!
 //! All that decides (gates, verdicts, statistics, plan, environment) is pure and tested by itself; only `contain`,
-//! `child` and `output` touch the world.
+//! `child`, `output` and parts of `shims` touch the world.
 
 pub mod assemble;
 pub mod child;
@@ -33,5 +34,6 @@ pub mod plan;
 pub mod progress;
 pub mod report;
 pub mod session;
+pub mod shims;
 pub mod stats;
 pub mod table;

@@ -5,13 +5,20 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use zinc_sweeps::cli::Cli;
+use zinc_sweeps::cli::{Cli, Command};
+use zinc_sweeps::error::SweepError;
+use zinc_sweeps::shims::{on, setup};
 use zinc_sweeps::{markdown, report, session, table};
 
 fn main() -> ExitCode {
     let cli = Cli::from_process();
     if cli.print_schema {
         return print(&report::schema_json(), 0);
+    }
+    match &cli.command {
+        None => {}
+        Some(Command::SetupShims(args)) => return setup::run(args).map_or_else(|e| fail(&e), ExitCode::from),
+        Some(Command::On(args)) => return on::run(args).map_or_else(|e| fail(&e), |never| match never {}),
     }
     let stop = Arc::new(AtomicBool::new(false));
     let handler = Arc::clone(&stop);
@@ -28,11 +35,13 @@ fn main() -> ExitCode {
             );
             print(&text, report.exit_code())
         }
-        Err(error) => {
-            eprintln!("sweep: {error}");
-            ExitCode::from(error.exit_code())
-        }
+        Err(error) => fail(&error),
     }
+}
+
+fn fail(error: &SweepError) -> ExitCode {
+    eprintln!("sweep: {error}");
+    ExitCode::from(error.exit_code())
 }
 
 /// Prints to a standard output that may have been closed, as by `| head`: the exit status still tells the result.

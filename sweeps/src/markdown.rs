@@ -6,7 +6,7 @@
 use crate::gates::Verdict;
 use crate::report::{Arm, ArmRole, Report};
 use crate::stats::LEVEL;
-use crate::table::{self, arm_name, arm_table, gate_table, groups};
+use crate::table::{self, arm_name, arm_table, gate_table, gates_with_evidence, groups};
 
 const LIMITS: &str = "\
 - *Verified* means: on this device, with this model and text, no gate saw a difference, and the same gates noticed \
@@ -20,6 +20,20 @@ rules, and no permutation within the token can show its loss.
 - Rates hold for this machine at this time. The reference's rate is of the same run and under the same layer.
 ";
 
+const RECORDED_LIMITS: &str = "\
+- *Counted only*: the driver is real, its device is not. It was played by a shim that accepts what is submitted and \
+executes nothing. The counts are what the driver is handed for this device; that is all that such an arm shows.
+- So no gate was run there, and the counts of a wrong policy look just as good. Whether a policy is correct has to be \
+shown on a driver that executes.
+- *CPU us* is the time of this machine's processor for handing a token to the layer and the driver, as a median over the \
+runs. The engine records a token once and then submits it again and again, so this is the time to submit. It says nothing \
+about the speed of a GPU.
+";
+
+const PER_TOKEN: &str = "Dispatches and barriers are per token.";
+const PER_TOKEN_RECORDED: &str = "**The device is played by a shim: nothing was executed and no gate was run.** Dispatches, \
+                                  barriers and CPU time are per token.";
+
 /// The whole document.
 pub fn render(report: &Report) -> String {
     let mut text = String::from("# Barrier sweep\n\n");
@@ -30,12 +44,13 @@ pub fn render(report: &Report) -> String {
         if let Some(arm) = arms.first() {
             let d = &arm.device;
             text.push_str(&format!(
-                "Device {}, driver {} {}, Vulkan {}, {}. Dispatches and barriers are per token.\n\n",
+                "Device {}, driver {} {}, Vulkan {}, {}. {}\n\n",
                 escape(&d.name),
                 escape(&d.driver),
                 escape(&d.driver_version),
                 escape(&d.api_version),
-                d.kind
+                d.kind,
+                if arm.executes { PER_TOKEN } else { PER_TOKEN_RECORDED }
             ));
         }
         text.push_str(&format!("{}\n", arm_table(&arms)));
@@ -47,10 +62,10 @@ pub fn render(report: &Report) -> String {
             text.push_str(&format!("\n{}", reasons.concat()));
         }
     }
-    if !report.gates.is_empty() {
-        text.push_str(&format!("\n## Gates\n\n{}\n", gate_table(&report.gates)));
-        let reasons: Vec<String> = report
-            .gates
+    let gates = gates_with_evidence(report);
+    if !gates.is_empty() {
+        text.push_str(&format!("\n## Gates\n\n{}\n", gate_table(&gates)));
+        let reasons: Vec<String> = gates
             .iter()
             .filter_map(|g| {
                 Some(format!(
@@ -72,7 +87,14 @@ pub fn render(report: &Report) -> String {
             text.push_str(&format!("- {}\n", escape(note)));
         }
     }
-    text.push_str(&format!("\n## How to read this\n\n{}{LIMITS}", intervals(report)));
+    text.push_str("\n## How to read this\n\n");
+    let executed = report.arms.iter().any(|a| a.executes) || report.arms.is_empty();
+    if executed {
+        text.push_str(&format!("{}{LIMITS}", intervals(report)));
+    }
+    if report.arms.iter().any(|a| !a.executes) {
+        text.push_str(RECORDED_LIMITS);
+    }
     text
 }
 
@@ -91,11 +113,22 @@ pub fn conclusion(report: &Report) -> String {
             }
             Verdict::IncorrectByDesign => format!("{name} is incorrect by design (a ceiling, not a result)"),
             Verdict::NoEffect => format!("{name} changes nothing"),
-            Verdict::CountedOnly => format!("{name} was counted only: {}", counted(arm)),
+            Verdict::CountedOnly => continue,
             _ => format!("{name}: {}", table::verdict(arm)),
         });
     }
+    for (_, arms) in groups(report) {
+        parts.extend(recorded(&arms));
+    }
+    let executed = report.arms.iter().any(|a| a.executes);
+    let recorded = report.arms.iter().any(|a| !a.executes);
     let end = match report.exit_code() {
+        0 if recorded && !executed => {
+            "Nothing was executed and no gate was run: this says what the driver is handed, not what is correct or fast."
+        }
+        0 if recorded => {
+            "Every gate that was run passed and is known to notice errors; what was only recorded passed none."
+        }
         0 => "Every gate that was run passed and is known to notice errors.",
         _ => "**Something here failed, stayed unproven, or a gate was blind: see below.**",
     };
@@ -115,6 +148,23 @@ fn counted(arm: &Arm) -> String {
         }
         _ => "no counts".into(),
     }
+}
+
+/// What a driver that only records was handed, in one breath for all policies.
+fn recorded(arms: &[&Arm]) -> Option<String> {
+    let counted: Vec<&&Arm> = arms.iter().filter(|a| a.verdict == Verdict::CountedOnly).collect();
+    let first = counted.first()?;
+    let asked = counted.iter().find_map(|a| a.barriers_asked_per_token)?;
+    let policies: Vec<String> = counted
+        .iter()
+        .filter(|a| a.role == ArmRole::Policy)
+        .filter_map(|a| Some(format!("{:.0} under `{}`", a.barriers_emitted_per_token?, a.policy.as_ref()?)))
+        .collect();
+    let emitted = if policies.is_empty() { String::new() } else { format!(", {}", policies.join(", ")) };
+    Some(format!(
+        "{} on {} was counted only, not executed: {asked:.0} barriers a token are asked for{emitted}",
+        first.driver, first.device.name
+    ))
 }
 
 fn what_was_run(report: &Report) -> String {

@@ -107,6 +107,70 @@ fn a_rate_of_a_permuted_or_wrong_run_is_not_shown() {
     }
 }
 
+/// A driver on a shim beside one that executes, or alone.
+fn with_shim(alone: bool) -> Report {
+    let mut report = sound();
+    if alone {
+        report.arms.clear();
+        report.gates.clear();
+    }
+    for (policy, role) in [
+        (None, ArmRole::WithoutLayer),
+        (Some("stock"), ArmRole::Reference),
+        (Some("alias-only"), ArmRole::Policy),
+    ] {
+        let mut arm = arm(policy, role, Verdict::CountedOnly);
+        arm.driver = "radv-shim:navi31".into();
+        arm.executes = false;
+        arm.device.kind = "discrete-gpu".into();
+        arm.cpu_us_per_token = Some(12.345);
+        report.arms.push(arm);
+        let mut gate = sound().gates[0].clone();
+        gate.driver = "radv-shim:navi31".into();
+        gate.status = Status::NotRun;
+        gate.reason = Some("the device records without executing".into());
+        report.gates.push(gate);
+    }
+    report
+}
+
+#[test]
+fn a_driver_that_only_records_shows_counts_and_no_rate_or_result() {
+    // The arms hold a rate and a digest here, which assembly never puts there; not even then are they shown.
+    let report = with_shim(true);
+    assert_eq!(report.exit_code(), 0);
+    for text in [render(&report), crate::table::render(&report)] {
+        for needle in ["NOTHING EXECUTED", "counted only, not executed", "CPU us", "12.3", "62.50"] {
+            assert!(text.contains(needle), "'{needle}' is not in:\n{text}");
+        }
+        for word in ["tok/s", "vs stock", "1.020", "4.2500", "01234567", "perplexity", "verified"] {
+            assert!(!text.contains(word), "'{word}' is in:\n{text}");
+        }
+    }
+    let said = conclusion(&report);
+    assert!(said.contains("Nothing was executed and no gate was run"), "{said}");
+    assert!(said.contains("100 barriers a token are asked for, 62 under `alias-only`"), "{said}");
+    let text = render(&report);
+    assert!(text.contains("no gate was run") && !text.contains("It is evidence and no proof"), "{text}");
+}
+
+#[test]
+fn the_gates_of_a_driver_that_executes_are_not_lent_to_one_that_records() {
+    let text = render(&with_shim(false));
+    assert_eq!(text.matches("11 of 12; missed: 0").count(), 1, "{text}");
+    assert!(text.contains("what was only recorded passed none"), "{text}");
+    assert!(text.contains("It is evidence and no proof") && text.contains("tok/s"), "{text}");
+}
+
+#[test]
+fn driver_flushes_are_shown_where_somebody_counted_them() {
+    let mut report = with_shim(true);
+    assert!(!render(&report).contains("driver flushes"));
+    report.arms[1].driver_flushes_per_token = Some(139.0);
+    let text = render(&report);
+    assert!(text.contains("driver flushes") && text.contains("139"), "{text}");
+}
+
 #[test]
 fn names_of_devices_cannot_break_the_document() {
     let text = render(&sound());

@@ -18,6 +18,10 @@
 //! And before all of these, a run of a few tokens for each policy, so that what the engine does to load a model is not
 //! counted as part of a token.
 //!
+//! On a driver that records without executing there are no numbers, so nothing of this could show anything: there the
+//! runs are the engine alone, the set-up runs and the timed ones ([`recorded_runs`]), whose counts are what is asked for
+//! and whose repetitions are of the CPU's time.
+//!
 //! Drops are tried only on policies that emit what they must and no more. Under `stock` and `every` a neighbour covers
 //! for the dropped barrier, and a drop that is not noticed says nothing about a gate.
 
@@ -143,9 +147,26 @@ pub fn takes_drops(policy: Policy) -> bool {
 ///
 /// `policies` are the arms beside `stock`.
 pub fn fixed_runs(policies: &[Policy], reps: u32, seed: u64) -> Vec<RunSpec> {
+    let control = (!policies.contains(&Policy::None)).then_some(Policy::None);
+    let mut runs = timed_runs(policies, control, reps);
+    runs.push(RunSpec::new(Role::Shuffled, Policy::Stock, Shuffle::Reverse));
+    for policy in policies.iter().copied().filter(|p| p.is_correct()) {
+        runs.push(RunSpec::new(Role::Shuffled, policy, Shuffle::Reverse));
+        runs.extend(seeds(seed).map(|s| RunSpec::new(Role::Shuffled, policy, Shuffle::Seed(s))));
+    }
+    runs.push(RunSpec::new(Role::Control, Policy::None, Shuffle::Reverse));
+    runs
+}
+
+/// The runs on a driver that records without executing, in order. `policies` are the arms beside `stock`.
+pub fn recorded_runs(policies: &[Policy], reps: u32) -> Vec<RunSpec> {
+    timed_runs(policies, None, reps)
+}
+
+/// The engine alone, the set-up runs of `stock`, `policies` and `control`, and the timed runs of all but the last.
+fn timed_runs(policies: &[Policy], control: Option<Policy>, reps: u32) -> Vec<RunSpec> {
     let mut runs = vec![RunSpec::WITHOUT_LAYER];
     let timed: Vec<Policy> = std::iter::once(Policy::Stock).chain(policies.iter().copied()).collect();
-    let control = (!timed.contains(&Policy::None)).then_some(Policy::None);
     runs.extend(timed.iter().copied().chain(control).map(|p| RunSpec::new(Role::Setup, p, Shuffle::Off)));
     for round in 0..reps {
         // Every other round runs backwards, so that no arm always follows the same neighbour.
@@ -157,12 +178,6 @@ pub fn fixed_runs(policies: &[Policy], reps: u32, seed: u64) -> Vec<RunSpec> {
             order.into_iter().map(|p| RunSpec { round, ..RunSpec::new(Role::Timed, p, Shuffle::Off) }),
         );
     }
-    runs.push(RunSpec::new(Role::Shuffled, Policy::Stock, Shuffle::Reverse));
-    for policy in policies.iter().copied().filter(|p| p.is_correct()) {
-        runs.push(RunSpec::new(Role::Shuffled, policy, Shuffle::Reverse));
-        runs.extend(seeds(seed).map(|s| RunSpec::new(Role::Shuffled, policy, Shuffle::Seed(s))));
-    }
-    runs.push(RunSpec::new(Role::Control, Policy::None, Shuffle::Reverse));
     runs
 }
 
@@ -218,6 +233,27 @@ mod tests {
             ]
         );
         assert_eq!(runs.iter().filter(|r| r.is_reference()).map(|r| r.round).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn on_a_driver_that_only_records_nothing_is_run_to_prove_anything() {
+        let runs = recorded_runs(&[Policy::AliasOnly, Policy::None], 2);
+        let text: Vec<String> = runs.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            text,
+            [
+                "without the layer",
+                "stock (set-up)",
+                "alias-only (set-up)",
+                "none (set-up)",
+                "stock",
+                "alias-only",
+                "none",
+                "none",
+                "alias-only",
+                "stock",
+            ]
+        );
     }
 
     #[test]

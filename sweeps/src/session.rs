@@ -15,15 +15,17 @@ use zinc_hazard::Policy;
 use crate::assemble::Target;
 use crate::child::{Engine, Job};
 use crate::cli::Cli;
-use crate::drivers::choose;
+use crate::drivers::{Chosen, DriverSpec, choose};
 use crate::error::SweepError;
 use crate::gates::{Gate, Status};
 use crate::host;
 use crate::outcome::Observation;
 use crate::output::Folder;
-use crate::plan::{Role, RunSpec, drop_orders, fixed_runs, sample, takes_drops};
+use crate::plan::{Role, RunSpec, drop_orders, fixed_runs, recorded_runs, sample, takes_drops};
 use crate::progress::Progress;
 use crate::report::{Git, Host, Report, SCHEMA_VERSION, Settings};
+use crate::shims::folders::Cache;
+use crate::shims::launch::{self, Shim};
 
 /// The time allowed for a run before anything is known of how long one takes.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(300);
@@ -42,11 +44,15 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
             return Err(SweepError::Missing(format!("there is no model file '{}'", model.display())));
         }
     }
+    let (drivers, shims) = split(cli)?;
     let engine = Engine::new(&program, &layer, stop)?;
     let mut blake3: BTreeMap<String, String> = [("engine", &program), ("layer", &layer)]
         .into_iter()
         .filter_map(|(role, path)| Some((role.to_string(), host::blake3_of(path)?)))
         .collect();
+    for (role, path) in shims.iter().flat_map(Shim::binaries) {
+        blake3.extend(host::blake3_of(&path).map(|digest| (role, digest)));
+    }
     let models: Vec<Option<&Path>> = if cli.models.is_empty() {
         vec![None]
     } else {
@@ -54,28 +60,39 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
     };
     let mut targets = Vec::new();
     for model in models {
-        let info = engine.info(model)?;
-        let name = model_name(model, &info)?;
-        if let Some(known) = &info.model {
-            blake3.insert(name.clone(), known.model.blake3.clone());
-        }
-        for chosen in choose(&info, &cli.drivers, cli.require)? {
+        let mut add = |info: &Info, chosen: Chosen, shim: Option<&Shim>| -> Result<(), SweepError> {
+            let name = model_name(model, info)?;
+            if let Some(known) = &info.model {
+                blake3.insert(name.clone(), known.model.blake3.clone());
+            }
             let job = Job {
                 device: chosen.selector.clone(),
                 device_name: chosen.device.name.clone(),
                 model: model.map(Into::into),
                 tokens: cli.tokens,
                 ctx: cli.chunk(),
+                shim: shim.cloned(),
             };
             let target = Target {
                 chosen,
-                model: name.clone(),
-                executes: true,
+                model: name,
+                executes: shim.is_none(),
                 policies: cli.arms(),
                 observations: Vec::new(),
                 complete: false,
             };
             targets.push((target, job));
+            Ok(())
+        };
+        if !drivers.is_empty() {
+            let info = engine.info(model, None)?;
+            for chosen in choose(&info, &drivers, cli.require)? {
+                add(&info, chosen, None)?;
+            }
+        }
+        for shim in &shims {
+            let info = engine.info(model, Some(shim))?;
+            add(&info, launch::choose(shim.driver, &info)?, Some(shim))?;
         }
     }
     let mut sweep = Sweep {
@@ -107,16 +124,22 @@ struct Sweep<'a> {
 impl Sweep<'_> {
     fn make_all(&mut self, targets: &mut [(Target, Job)]) -> Result<Report, SweepError> {
         let policies = self.cli.arms();
-        let fixed = fixed_runs(&policies, self.cli.reps, self.cli.seed);
+        let fixed = |executes: bool| match executes {
+            true => fixed_runs(&policies, self.cli.reps, self.cli.seed),
+            false => recorded_runs(&policies, self.cli.reps),
+        };
         let drops = policies.iter().filter(|p| takes_drops(**p)).count() as u64 * u64::from(self.cli.drops);
-        self.progress.expect((targets.len() as u64 * (fixed.len() as u64 + drops)) as i64);
-        for i in 0..targets.len() {
+        let runs = |executes: bool| fixed(executes).len() as u64 + if executes { drops } else { 0 };
+        self.progress.expect(targets.iter().map(|(t, _)| runs(t.executes)).sum::<u64>() as i64);
+        let plans: Vec<Vec<RunSpec>> = targets.iter().map(|(t, _)| fixed(t.executes)).collect();
+        for (i, fixed) in plans.iter().enumerate() {
             // Another device or model may be slower than the last one.
             self.timeout = self.cli.timeout.unwrap_or(FIRST_TIMEOUT);
-            for spec in &fixed {
+            for spec in fixed {
                 self.make(targets, i, spec)?;
             }
-            for policy in policies.iter().filter(|p| takes_drops(**p)) {
+            let executes = targets[i].0.executes;
+            for policy in policies.iter().filter(|p| executes && takes_drops(**p)) {
                 self.make_drops(targets, i, *policy)?;
             }
             targets[i].0.complete = true;
@@ -169,7 +192,7 @@ impl Sweep<'_> {
         target.observations.push(observation);
         let last = &target.observations[target.observations.len() - 1];
         self.progress.finish(&what, &result_words(target, last), wall);
-        let broken = needed(last);
+        let broken = needed(last, target.executes);
         let report = self.report(targets);
         self.folder.write(&report)?;
         broken.map_or(Ok(()), |why| Err(SweepError::Reference(why)))
@@ -205,6 +228,27 @@ impl Sweep<'_> {
     }
 }
 
+/// The drivers that execute, and the shims that are set up, each once.
+fn split(cli: &Cli) -> Result<(Vec<DriverSpec>, Vec<Shim>), SweepError> {
+    let (mut drivers, mut shims) = (Vec::new(), Vec::<Shim>::new());
+    for spec in &cli.drivers {
+        let DriverSpec::Shim(driver) = spec else {
+            drivers.push(spec.clone());
+            continue;
+        };
+        if let Some(require) = cli.require {
+            return Err(SweepError::Missing(format!(
+                "--require {}: {driver} is a shim, which executes nothing",
+                require.name()
+            )));
+        }
+        if shims.iter().all(|known| known.driver != *driver) {
+            shims.push(Shim::find(*driver, &Cache::here()?)?);
+        }
+    }
+    Ok((drivers, shims))
+}
+
 /// The path that was given, or the file of that name beside this program.
 fn beside(given: Option<&Path>, name: &str, what: &str, option: &str) -> Result<PathBuf, SweepError> {
     let path = match given {
@@ -238,8 +282,9 @@ fn model_name(model: Option<&Path>, info: &Info) -> Result<String, SweepError> {
     }
 }
 
-/// Why the sweep cannot go on after this run: the runs that everything is compared with must give numbers.
-fn needed(o: &Observation) -> Option<String> {
+/// Why the sweep cannot go on after this run: the runs that everything is compared with must give numbers. Where nothing
+/// executes, counts are all that is asked of them.
+fn needed(o: &Observation, executes: bool) -> Option<String> {
     let what = match (o.spec.policy, o.spec.is_reference()) {
         (None, _) => "the engine alone, without the layer, gave no result",
         (_, true) => "the reference gave no result",
@@ -247,7 +292,7 @@ fn needed(o: &Observation) -> Option<String> {
     };
     match &o.outcome {
         Err(failure) => Some(format!("{what}, so there is nothing to compare with: {failure}")),
-        Ok(m) if !m.perplexity.is_finite() => {
+        Ok(m) if executes && !m.perplexity.is_finite() => {
             Some(format!("{what} that others can be compared with: its perplexity is not a finite number"))
         }
         Ok(_) => None,
@@ -288,7 +333,7 @@ fn emitted_per_submission(target: &Target, policy: Policy) -> Option<u64> {
 fn result_words(target: &Target, o: &Observation) -> String {
     match (&o.outcome, target.evidence().reference()) {
         (Err(failure), _) => failure.to_string(),
-        (Ok(_), _) if o.spec.role == Role::Setup => "counted".into(),
+        (Ok(_), _) if o.spec.role == Role::Setup || !target.executes => "counted".into(),
         (Ok(m), Some(_)) if o.spec.is_reference() => format!("{:.1} tok/s", m.tok_s),
         (Ok(_), None) => "done".into(),
         (Ok(m), Some(reference)) => Gate::ALL

@@ -3,7 +3,7 @@
 //! They are Markdown in both places, so that what someone copies from a terminal into a merge request is a table there
 //! too. A number that was not measured is a dash, a rate that may not be compared (a
 //! shuffled or deliberately wrong run) is left out, and the verdict stands at the end of every line, where the eye
-//! stops.
+//! stops. A driver that only records has a table of its own, without the columns for rates and results.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
@@ -14,7 +14,8 @@ use crate::report::{Arm, ArmRole, GateReport, Report};
 pub fn groups(report: &Report) -> Vec<(String, Vec<&Arm>)> {
     let mut groups: Vec<(String, Vec<&Arm>)> = Vec::new();
     for arm in &report.arms {
-        let title = format!("{} on {}, model {}", arm.driver, arm.device.name, arm.model);
+        let records = if arm.executes { "" } else { " (recorded only, NOTHING EXECUTED)" };
+        let title = format!("{} on {}, model {}{records}", arm.driver, arm.device.name, arm.model);
         match groups.iter_mut().find(|(t, _)| *t == title) {
             Some((_, arms)) => arms.push(arm),
             None => groups.push((title, vec![arm])),
@@ -35,9 +36,10 @@ pub fn render(report: &Report) -> String {
         }
         text.push('\n');
     }
-    if !report.gates.is_empty() {
-        text.push_str(&format!("Gates\n{}\n", gate_table(&report.gates)));
-        for gate in &report.gates {
+    let gates = gates_with_evidence(report);
+    if !gates.is_empty() {
+        text.push_str(&format!("Gates\n{}\n", gate_table(&gates)));
+        for gate in gates {
             if let Some(reason) = gate.reason.as_ref().filter(|_| gate.status != Status::Pass) {
                 text.push_str(&format!("  {} for {}: {reason}\n", gate.gate, gate.policy));
             }
@@ -49,8 +51,38 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-/// The arms as a table; dispatches and barriers are per token.
+/// The arms of a driver that records without executing as a table: counts and the CPU's time, and no column that could
+/// be taken for a rate or a result.
+fn recorded_table(arms: &[&Arm]) -> String {
+    let counted = arms.iter().any(|a| a.driver_flushes_per_token.is_some());
+    let mut header = vec!["arm", "dispatches", "asked", "emitted"];
+    if counted {
+        header.push("driver flushes");
+    }
+    header.extend(["CPU us", "verdict"]);
+    let rows = arms.iter().map(|arm| {
+        let number = |value: Option<f64>| value.map_or_else(dash, count);
+        let mut row = vec![
+            arm_name(arm),
+            number(arm.dispatches_per_token),
+            number(arm.barriers_asked_per_token),
+            number(arm.barriers_emitted_per_token),
+        ];
+        if counted {
+            row.push(number(arm.driver_flushes_per_token));
+        }
+        row.extend([arm.cpu_us_per_token.map_or_else(dash, |us| format!("{us:.1}")), verdict(arm)]);
+        row
+    });
+    let numbers: Vec<usize> = (1..header.len() - 1).collect();
+    table(&header, rows, &numbers)
+}
+
+/// The arms of one device and model as a table; dispatches and barriers are per token.
 pub fn arm_table(arms: &[&Arm]) -> String {
+    if arms.iter().any(|a| !a.executes) {
+        return recorded_table(arms);
+    }
     let header =
         ["arm", "dispatches", "asked", "emitted", "tok/s", "vs stock", "perplexity", "bits", "verdict"];
     let reference =
@@ -95,8 +127,19 @@ pub fn perplexity(value: f64) -> String {
     if value < 1e6 { format!("{value:.4}") } else { format!("{value:.1e}") }
 }
 
+/// The gates of drivers that execute. For the others the answer is the same for every gate and policy, `not-run`, and
+/// is said once, with the arms.
+pub fn gates_with_evidence(report: &Report) -> Vec<&GateReport> {
+    let records = |gate: &GateReport| {
+        let same =
+            |a: &&Arm| a.driver == gate.driver && a.device.name == gate.device && a.model == gate.model;
+        report.arms.iter().filter(same).any(|a| !a.executes)
+    };
+    report.gates.iter().filter(|gate| !records(gate)).collect()
+}
+
 /// The gates as a table.
-pub fn gate_table(gates: &[GateReport]) -> String {
+pub fn gate_table(gates: &[&GateReport]) -> String {
     let several = gates.iter().any(|g| (&g.device, &g.model) != (&gates[0].device, &gates[0].model));
     let mut header = vec!["gate", "policy", "status", "control", "single drops caught"];
     if several {
@@ -184,7 +227,7 @@ pub fn verdict(arm: &Arm) -> String {
         Verdict::Refuted if arm.role == ArmRole::Control => "refuted, as it must be",
         Verdict::Refuted => "REFUTED",
         Verdict::IncorrectByDesign => "incorrect by design",
-        Verdict::CountedOnly => "counted only",
+        Verdict::CountedOnly => "counted only, not executed",
         Verdict::NoEffect => "no effect",
         Verdict::Unproven => "UNPROVEN",
         Verdict::Failed => "FAILED",

@@ -28,6 +28,9 @@ if ((layer)); then
 else
   run=without
 fi
+# The device that it runs on: a file `device` holds another name.
+device="Fake CPU"
+[[ -e $here/device ]] && device=$(<"$here/device")
 tokens=32
 [[ "$*" == *"--tokens 5"* ]] && tokens=5 run+=,setup
 echo "$run: $*" >>"$here/log"
@@ -74,14 +77,14 @@ if ((layer)); then
     \"barriers_passed_through\": 0, \"barriers_mutated\": $mutated,
     \"hazards\": {\"raw\": 0, \"war\": 0, \"waw\": 0, \"prefix\": 0, \"flush\": 0}, \"unknown_operations\": 0}"
   cat >"$ZINC_BARRIER_REPORT" <<JSON
-{"schema": 1, "layer_version": "0.1.0", "device": {"name": "Fake CPU", "driver": "llvmpipe", "driver_version": "1",
+{"schema": 1, "layer_version": "0.1.0", "device": {"name": "$device", "driver": "llvmpipe", "driver_version": "1",
  "api_version": "1.3.0", "type": "cpu", "number": 0}, "policy": "$policy", "policy_is_correct": true,
  "shuffle": "$shuffle", "mutate": $drop, "out_of_bounds": "trust", "granule": 64,
  "written_at": "device-destruction", "totals": $counts, "recorded": $counts, "notes": []}
 JSON
 fi
 cat <<JSON
-{"schema": 1, "command": "perplexity", "engine_version": "0.1.0", "device": {"index": 0, "name": "Fake CPU",
+{"schema": 1, "command": "perplexity", "engine_version": "0.1.0", "device": {"index": 0, "name": "$device",
  "driver": "llvmpipe", "driver_version": "1", "api_version": "1.3.0", "kind": "cpu"}, "model": {"name": "m",
  "source": "embedded", "blake3": "00", "architecture": "llama", "parameters": 1, "bytes": 1}, "via": "decode",
  "ctx": 32, "tokens": 32, "scored": 16, "bytes": 16, "nll": 1.4469, "perplexity": {"value": $perplexity,

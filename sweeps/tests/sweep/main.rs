@@ -3,4 +3,6 @@
 mod bench;
 mod containment;
 mod missing;
+mod real_shims;
+mod shims;
 mod verdicts;

@@ -15,12 +15,6 @@ fn a_policy_that_does_not_exist_is_a_usage_error_that_lists_those_that_do() {
 }
 
 #[test]
-fn a_shim_is_a_usage_error_in_this_version() {
-    let swept = Bench::new().sweep(&["--driver", "radv-shim:navi31"]).expect(2);
-    assert!(swept.stderr.contains("not in this version"), "{}", swept.stderr);
-}
-
-#[test]
 fn fewer_tokens_than_a_chunk_are_a_usage_error() {
     let swept = Bench::new().sweep(&["--tokens", "16", "--ctx", "64"]).expect(2);
     assert!(swept.stderr.contains("--ctx"), "{}", swept.stderr);

@@ -1,0 +1,155 @@
+//! How a program is started on a shim.
+//!
+//! Through the folder's own dynamic loader, which takes the search path and the library to preload as options. As
+//! variables they would reach every process that the program starts, and processes started the usual way have the
+//! system's C library, into which those libraries do not fit. The Vulkan variables do reach them: a shell script's
+//! children see the driver's manifest, but not the shim, and fail to open a device. They never fall back to another.
+//!
+//! The driver is named by a manifest with an absolute path, and everything that could make the Vulkan loader pick,
+//! filter or reorder drivers is taken out, along with Mesa's layer for that purpose.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use zinc_engine::results::Info;
+
+use super::ShimDriver;
+use super::folders::Cache;
+use crate::drivers::Chosen;
+use crate::environment::{remove, set};
+use crate::error::SweepError;
+
+/// What would have the loader choose among drivers otherwise than by the manifest that is named.
+const CHOOSERS: [&str; 4] =
+    ["VK_ADD_DRIVER_FILES", "VK_LOADER_DRIVERS_SELECT", "VK_LOADER_DRIVERS_DISABLE", "MESA_VK_DEVICE_SELECT"];
+
+/// A shim that is set up, with everything in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shim {
+    /// The driver.
+    pub driver: ShimDriver,
+    folder: PathBuf,
+}
+
+impl Shim {
+    /// Finds the driver's folder in the cache.
+    ///
+    /// # Errors
+    ///
+    /// [`SweepError::Missing`] naming `sweep setup-shims` when it is not set up or something in it is gone.
+    pub fn find(driver: ShimDriver, cache: &Cache) -> Result<Shim, SweepError> {
+        if !cache.is_complete(driver.folder) {
+            return Err(SweepError::Missing(format!(
+                "not-run: driver '{driver}' is not set up in {}: run `sweep setup-shims`, which fetches it from Debian's \
+                 packages without root",
+                cache.path().display()
+            )));
+        }
+        let shim = Shim { driver, folder: cache.folder(driver.folder) };
+        let needed = driver.libraries().map(|name| shim.library_path().join(name));
+        let missing = needed.into_iter().chain([shim.loader(), shim.manifest()]).find(|path| !path.is_file());
+        match missing {
+            None => Ok(shim),
+            Some(path) => Err(SweepError::Missing(format!(
+                "not-run: driver '{driver}': {} is gone: run `sweep setup-shims --refresh`",
+                path.display()
+            ))),
+        }
+    }
+
+    /// `program` on this shim; its arguments go behind.
+    pub fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(self.loader());
+        command.arg("--library-path").arg(self.library_path());
+        command.arg("--preload").arg(self.library_path().join(self.driver.libraries()[1]));
+        command.arg(program);
+        command
+    }
+
+    /// Turns an environment into that of a program on this shim.
+    pub fn apply(&self, env: &mut Vec<(OsString, OsString)>) {
+        for name in CHOOSERS {
+            remove(env, name);
+        }
+        // Older loaders know only the second name.
+        for name in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
+            set(env, name, self.manifest().into());
+        }
+        set(env, "NODEVICE_SELECT", "1".into());
+        if let Some((name, value)) = self.driver.variable() {
+            set(env, name, value.into());
+        }
+    }
+
+    /// The driver's library and the shim's, by the names under which a report lists their digests.
+    pub fn binaries(&self) -> [(String, PathBuf); 2] {
+        let folder = self.driver.folder.name;
+        self.driver.libraries().map(|name| (format!("{folder}: {name}"), self.library_path().join(name)))
+    }
+
+    /// A program that came along with the driver, such as `vulkaninfo`.
+    pub fn program(&self, name: &str) -> Option<PathBuf> {
+        Some(self.folder.join("usr/bin").join(name)).filter(|path| path.is_file())
+    }
+
+    fn library_path(&self) -> PathBuf {
+        self.folder.join("usr/lib/x86_64-linux-gnu")
+    }
+
+    fn loader(&self) -> PathBuf {
+        self.folder.join("start/ld.so")
+    }
+
+    fn manifest(&self) -> PathBuf {
+        self.folder.join("vulkan").join(self.driver.manifest())
+    }
+}
+
+/// Whether a device of that name is the one that the shim plays.
+pub fn plays(driver: ShimDriver, device: &str) -> bool {
+    let wanted = driver.device_name();
+    device.match_indices(&wanted).any(|(at, _)| {
+        let next = device[at + wanted.len()..].chars().next();
+        next.is_none_or(|c| !c.is_ascii_alphanumeric() && c != '_')
+    })
+}
+
+/// The one device that the engine saw on the shim.
+///
+/// # Errors
+///
+/// [`SweepError::Missing`] when it saw none, or more than one. A real card of the same maker shows up beside the
+/// shim's, and since nothing tells for certain which of them executes, none is taken.
+pub fn choose(driver: ShimDriver, info: &Info) -> Result<Chosen, SweepError> {
+    let fault = match &info.devices[..] {
+        [one] if !plays(driver, &one.device.name) => {
+            format!("the device is {} instead of {}", one.device.name, driver.device_name())
+        }
+        [one] => match &one.unusable {
+            Some(why) => format!("the engine cannot use {}: {why}", one.device.name),
+            None => {
+                let device = one.device.clone();
+                let selector = device.name.clone();
+                return Ok(Chosen { device, driver: driver.to_string(), selector });
+            }
+        },
+        [] => {
+            let error = info.vulkan_error.as_ref().map(|e| format!("; the engine says: {e}"));
+            format!("the driver opened no device{}", error.unwrap_or_default())
+        }
+        several => {
+            let names: Vec<&str> = several.iter().map(|d| d.device.name.as_str()).collect();
+            format!(
+                "it shows several devices ({}), of which one may be real; a shim is of use on a machine without such a \
+                 card",
+                names.join(", ")
+            )
+        }
+    };
+    Err(SweepError::Missing(format!("not-run: driver '{driver}': {fault}")))
+}
+
+#[cfg(test)]
+#[path = "launch_tests.rs"]
+mod tests;

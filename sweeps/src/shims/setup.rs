@@ -1,0 +1,188 @@
+//! `sweep setup-shims`: fetches the drivers and their shims.
+//!
+//! The work is that of apt and dpkg-deb, so it is done by a script (`fetch.sh`, which is part of this program and says
+//! there how it stays away from the system). This module decides what to fetch and where to, and answers questions
+//! about what is there.
+
+use std::io::Write;
+use std::process::Command;
+
+use clap::Args;
+
+use super::ShimDriver;
+use super::folders::{ALL, Cache, FolderSpec};
+use crate::error::SweepError;
+
+const SCRIPT: &str = include_str!("fetch.sh");
+
+const ABOUT: &str = "\
+Fetches about 120 MB from a Debian mirror into ${XDG_CACHE_HOME:-~/.cache}/zinc-barrier/shims, once, and unpacks it there
+(about 550 MB). Needs no root and changes nothing else. Needs apt-get, dpkg-deb and Debian's archive keys, so: Debian or
+Ubuntu, x86-64. Where the system's package sources name no Debian mirror (Ubuntu), ZINC_BARRIER_MIRROR must name one,
+such as http://HOST/debian. An interrupted set-up is resumed by running it again.
+
+Exit status: 0 there; 1 could not be fetched, or (--where, --versions) not there; 2 usage error; 3 something that this
+needs is missing.";
+
+/// The arguments of `sweep setup-shims`.
+#[derive(Debug, Clone, Default, Args)]
+#[command(after_help = ABOUT)]
+pub struct SetupArgs {
+    /// Fetch only what these drivers need: honeykrisp-shim, radv-shim:CHIP [default: everything]
+    #[arg(value_name = "DRIVER")]
+    pub drivers: Vec<ShimDriver>,
+
+    /// Print the folders, one a line, and fetch nothing
+    #[arg(long = "where", conflicts_with_all = ["versions", "refresh"])]
+    pub place: bool,
+
+    /// Print folder, package, version and SHA-256 of what counts, one package a line, and fetch nothing
+    #[arg(long, conflicts_with = "refresh")]
+    pub versions: bool,
+
+    /// Fetch again, as the suites move on
+    #[arg(long)]
+    pub refresh: bool,
+}
+
+/// The folders that `args` speaks of, each once.
+fn folders(args: &SetupArgs) -> impl Iterator<Item = &'static FolderSpec> {
+    let wanted: Vec<&FolderSpec> = args.drivers.iter().map(|driver| driver.folder).collect();
+    ALL.into_iter().filter(move |folder| wanted.is_empty() || wanted.contains(folder))
+}
+
+/// Does what `args` asks for; returns the exit status.
+///
+/// # Errors
+///
+/// [`SweepError`] when there is no place for the folders or the script cannot be started.
+pub fn run(args: &SetupArgs) -> Result<u8, SweepError> {
+    let cache = Cache::here()?;
+    if args.place || args.versions {
+        let (text, code) = answer(args, &cache);
+        // A standard output that was closed, as by `| head`, is not worth a word.
+        let _ = std::io::stdout().write_all(text.as_bytes());
+        return Ok(code);
+    }
+    // One suite that is not to be had must not keep the others away; the first error is the one to report.
+    let mut code = 0;
+    for spec in folders(args) {
+        if cache.is_complete(spec) && !args.refresh {
+            eprintln!("setup-shims: {}: already there: {}", spec.name, cache.folder(spec).display());
+            continue;
+        }
+        let status = script(&cache, spec).status().map_err(|source| SweepError::System {
+            what: "cannot start bash to fetch packages".into(),
+            source,
+        })?;
+        let ended = status.code().map_or(1, |code| code.clamp(0, 255) as u8);
+        code = if code == 0 { ended } else { code };
+        if ended == 0 && !cache.is_complete(spec) {
+            eprintln!("setup-shims: error: {} is still not complete", cache.folder(spec).display());
+            code = code.max(1);
+        }
+    }
+    if code == 0 {
+        eprintln!("setup-shims: done; try: sweep on radv-shim:gfx1201 -- vulkaninfo --summary");
+    }
+    Ok(code)
+}
+
+/// What `--where` and `--versions` print, and the exit status.
+fn answer(args: &SetupArgs, cache: &Cache) -> (String, u8) {
+    let (mut text, mut code) = (String::new(), 0);
+    for spec in folders(args) {
+        if !cache.is_complete(spec) {
+            eprintln!("setup-shims: {} is not there: run `sweep setup-shims`", spec.name);
+            code = 1;
+        } else if args.place {
+            text.push_str(&format!("{}\n", cache.folder(spec).display()));
+        } else {
+            for [package, version, sha256] in cache.versions(spec) {
+                text.push_str(&format!("{} {package} {version} {sha256}\n", spec.name));
+            }
+        }
+    }
+    (text, code)
+}
+
+/// The script for one folder.
+fn script(cache: &Cache, spec: &FolderSpec) -> Command {
+    let mut command = Command::new("bash");
+    command.args(["-c", SCRIPT, "setup-shims"]);
+    command.arg(cache.folder(spec)).arg(cache.recipe(spec)).arg(spec.suites.join(" ")).args(spec.packages);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(top: &tempfile::TempDir) -> Cache {
+        Cache::of(|name| (name == "XDG_CACHE_HOME").then(|| top.path().into())).unwrap()
+    }
+
+    fn names(drivers: &[&str]) -> Vec<&'static str> {
+        let drivers = drivers.iter().map(|d| d.parse().unwrap()).collect();
+        folders(&SetupArgs { drivers, ..SetupArgs::default() }).map(|f| f.name).collect()
+    }
+
+    #[test]
+    fn only_what_the_named_drivers_need_is_fetched() {
+        assert_eq!(names(&[]), ["trixie-backports", "bookworm-backports"]);
+        assert_eq!(names(&["honeykrisp-shim", "radv-shim:gfx1201"]), ["trixie-backports"]);
+        assert_eq!(names(&["radv-shim:navi31", "radv-shim:gfx1150"]), ["bookworm-backports"]);
+    }
+
+    #[test]
+    fn what_is_not_there_has_no_place_and_no_version() {
+        let top = tempfile::tempdir().unwrap();
+        let cache = place(&top);
+        let ask = SetupArgs { place: true, ..SetupArgs::default() };
+        assert_eq!(answer(&ask, &cache), (String::new(), 1));
+        for spec in ALL {
+            std::fs::create_dir_all(cache.folder(spec)).unwrap();
+            std::fs::write(cache.folder(spec).join("recipe"), cache.recipe(spec)).unwrap();
+            std::fs::write(cache.folder(spec).join("versions.txt"), "libc6 2.41 amd64 ab\n").unwrap();
+        }
+        let (text, code) = answer(&ask, &cache);
+        assert_eq!((text.lines().count(), code), (2, 0));
+        let (text, code) = answer(&SetupArgs { versions: true, ..SetupArgs::default() }, &cache);
+        assert_eq!(
+            (text.as_str(), code),
+            ("trixie-backports libc6 2.41 ab\nbookworm-backports libc6 2.41 ab\n", 0)
+        );
+    }
+
+    /// The script in an environment where it must give up: exit status and what it said. It gets a `PATH` of its own
+    /// with links to a few programs, so that nothing of what it would fetch with is found unless named.
+    fn give_up(programs: &[&str], env: &[(&str, &str)]) -> (i32, String) {
+        let top = tempfile::tempdir().unwrap();
+        let bin = top.path().join("bin");
+        std::fs::create_dir(&bin).unwrap();
+        for program in programs {
+            let path = ["/bin", "/usr/bin"].map(|f| format!("{f}/{program}"));
+            let path = path.iter().find(|p| std::path::Path::new(p).exists()).unwrap();
+            std::os::unix::fs::symlink(path, bin.join(program)).unwrap();
+        }
+        let mut command = script(&place(&top), ALL[0]);
+        command.env("PATH", &bin).envs(env.iter().copied());
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!place(&top).is_complete(ALL[0]));
+        (output.status.code().unwrap(), said)
+    }
+
+    #[test]
+    fn a_distribution_without_apt_is_told_so() {
+        let (code, said) = give_up(&["bash", "dirname", "basename", "uname"], &[]);
+        assert_eq!(code, 3, "{said}");
+        assert!(said.contains("apt-get is missing") || said.contains("made for x86-64"), "{said}");
+    }
+
+    #[test]
+    fn arguments_that_are_missing_are_a_usage_error() {
+        let status = Command::new("bash").args(["-c", SCRIPT, "setup-shims", "/x"]).output().unwrap();
+        assert_eq!(status.status.code(), Some(2));
+    }
+}

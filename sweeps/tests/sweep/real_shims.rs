@@ -1,0 +1,118 @@
+//! The real drivers on their shims, where `sweep setup-shims` has fetched them.
+//!
+//! Tests never fetch: half a gigabyte is the owner's decision. Where the shims are not there these tests say `not-run`,
+//! on stderr and in the file named by `ZINC_BARRIER_NOT_RUN`, which whoever runs all tests shows at the end.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use zinc_sweeps::gates::Verdict;
+use zinc_sweeps::report::Report;
+
+/// The command under test.
+const SWEEP: &str = env!("CARGO_BIN_EXE_sweep");
+
+/// Whether the drivers are there; if not, it is said that the test was not run.
+fn are_here(test: &str, drivers: &[&str]) -> bool {
+    let why = if std::env::var_os("ZINC_BARRIER_ORACLES").is_some_and(|value| value == "skip") {
+        "ZINC_BARRIER_ORACLES=skip".to_string()
+    } else {
+        let asked = Command::new(SWEEP).args(["setup-shims", "--where"]).args(drivers).output().unwrap();
+        if asked.status.success() {
+            return true;
+        }
+        String::from_utf8_lossy(&asked.stderr).trim().replace('\n', "; ")
+    };
+    let line = format!("not-run: {test}: {why}");
+    eprintln!("{line}");
+    if let Some(path) = std::env::var_os("ZINC_BARRIER_NOT_RUN") {
+        let file = OpenOptions::new().append(true).create(true).open(&path);
+        let written = file.and_then(|mut file| writeln!(file, "{line}"));
+        written.unwrap_or_else(|e| panic!("cannot note that {test} was not run: {e}"));
+    }
+    false
+}
+
+/// The folder with the engine and the layer, built as tests are.
+fn built() -> PathBuf {
+    if let Some(folder) = std::env::var_os("ZINC_BARRIER_BUILT") {
+        return folder.into();
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let status = Command::new(env!("CARGO"))
+        .current_dir(root)
+        .args(["build", "--quiet", "--profile", "test", "-p", "zinc-barrier", "-p", "zinc-engine"])
+        .status()
+        .unwrap();
+    assert!(status.success(), "cargo could not build the engine and the layer");
+    Path::new(SWEEP).parent().unwrap().into()
+}
+
+fn said(output: &Output) -> String {
+    format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn any_program_sees_the_device_that_the_shim_plays() {
+    let devices = [
+        ("radv-shim:navi31", "RADV NAVI31"),
+        ("radv-shim:navi31@trixie-backports", "RADV NAVI31"),
+        ("radv-shim:polaris10", "RADV POLARIS10"),
+        ("radv-shim:gfx1201", "RADV GFX1201"),
+        ("honeykrisp-shim", "Apple M1"),
+    ];
+    if !are_here("any_program_sees_the_device_that_the_shim_plays", &devices.map(|d| d.0)) {
+        return;
+    }
+    for (driver, device) in devices {
+        let output =
+            Command::new(SWEEP).args(["on", driver, "--", "vulkaninfo", "--summary"]).output().unwrap();
+        let text = said(&output);
+        assert!(output.status.success() && text.contains(device), "{driver}:\n{text}");
+        assert_eq!(text.matches("deviceName").count(), 1, "the shim's device and no other:\n{text}");
+    }
+}
+
+#[test]
+fn the_engine_under_the_layer_is_counted_on_real_drivers() {
+    let drivers = ["radv-shim:gfx1201", "radv-shim:navi31", "honeykrisp-shim"];
+    if !are_here("the_engine_under_the_layer_is_counted_on_real_drivers", &drivers) {
+        return;
+    }
+    let (built, out) = (built(), tempfile::tempdir().unwrap());
+    let mut sweep = Command::new(SWEEP);
+    sweep.arg("--engine").arg(built.join("engine")).arg("--layer").arg(built.join("libzinc_barrier.so"));
+    sweep.arg("--out").arg(out.path()).args(["--reps", "1", "--tokens", "16"]);
+    for driver in drivers {
+        sweep.args(["--driver", driver]);
+    }
+    let output = sweep.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = std::fs::read_to_string(out.path().join("report.json")).unwrap();
+    let report: Report = serde_json::from_str(&text).unwrap();
+    for driver in drivers {
+        let arm = |policy: &str| {
+            let of = |a: &&_| -> bool {
+                let a: &zinc_sweeps::report::Arm = a;
+                a.driver == driver && a.policy.as_deref() == Some(policy)
+            };
+            report.arms.iter().find(of).unwrap_or_else(|| panic!("no arm {policy} on {driver}"))
+        };
+        let (stock, every, alias) = (arm("stock"), arm("every"), arm("alias-only"));
+        for arm in [stock, every, alias, arm("none")] {
+            assert_eq!((arm.verdict, arm.executes, &arm.logits_digest), (Verdict::CountedOnly, false, &None));
+            assert_eq!(arm.dispatches_per_token, stock.dispatches_per_token);
+            for count in
+                [arm.dispatches_per_token, arm.barriers_asked_per_token, arm.barriers_emitted_per_token]
+            {
+                assert_eq!(count.unwrap().fract(), 0.0, "whole counts per token on {driver}: {arm:?}");
+            }
+        }
+        let emitted = |policy| arm(policy).barriers_emitted_per_token.unwrap();
+        assert!(stock.dispatches_per_token.unwrap() > 0.0 && emitted("none") == 0.0);
+        assert_eq!(emitted("every"), emitted("stock") + stock.dispatches_per_token.unwrap());
+        assert!(emitted("alias-only") > 0.0 && emitted("alias-only") < emitted("stock"));
+    }
+}

@@ -1,0 +1,206 @@
+//! Arms on a driver that records without executing, with stand-ins for the engine and for the shim's dynamic loader.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use zinc_sweeps::gates::{Status, Verdict};
+use zinc_sweeps::shims::folders::{ALL, Cache};
+
+use crate::bench::{Bench, Swept};
+
+const DEVICE: &str = "AMD Radeon Graphics (RADV NAVI31)";
+
+/// A dynamic loader that notes how it was called and starts the program as if it had been called directly.
+const LOADER: &str = r#"#!/usr/bin/env bash
+echo "$AMDGPU_GPU_ID $VK_DRIVER_FILES $*" >>"$(dirname "$0")/log"
+while [[ $1 == --* ]]; do shift 2; done
+exec "$@"
+"#;
+
+/// An engine on a machine where the shims seem to be set up. Its numbers are those of a driver that executes, all the
+/// better to see whether they are kept out.
+struct Shims {
+    bench: Bench,
+    cache: Cache,
+}
+
+impl Shims {
+    fn new(devices: &[(&str, &str, &str)]) -> Shims {
+        let bench = Bench::new().with_devices(devices);
+        fs::write(bench.path("device"), devices.first().map_or("", |d| d.0)).unwrap();
+        let place = bench.path("cache");
+        let cache = Cache::of(|name| (name == "XDG_CACHE_HOME").then(|| place.clone().into())).unwrap();
+        Shims { bench, cache }
+    }
+
+    fn set_up(self) -> Shims {
+        for spec in ALL {
+            let folder = self.cache.folder(spec);
+            let libraries = ["libvulkan_radeon.so", "libamdgpu_noop_drm_shim.so"]
+                .map(|l| format!("usr/lib/x86_64-linux-gnu/{l}"));
+            for name in ["start/ld.so", "vulkan/radeon.json"].map(String::from).into_iter().chain(libraries) {
+                let path = folder.join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(&path, LOADER).unwrap();
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            }
+            fs::write(folder.join("recipe"), self.cache.recipe(spec)).unwrap();
+        }
+        self
+    }
+
+    fn sweep(&self, args: &[&str]) -> Swept {
+        let mut command = self.bench.command();
+        command.env("XDG_CACHE_HOME", self.bench.path("cache"));
+        command.arg("--out").arg(self.bench.path("out")).args(["--reps", "2"]).args(args);
+        self.bench.swept(command.output().unwrap())
+    }
+
+    /// How the stand-in for the dynamic loader was called, a line each.
+    fn starts(&self) -> Vec<String> {
+        let log = self.cache.folder(ALL[1]).join("start/log");
+        fs::read_to_string(log).unwrap_or_default().lines().map(String::from).collect()
+    }
+}
+
+fn navi31() -> Shims {
+    Shims::new(&[(DEVICE, "radv Mesa 25.0.7", "discrete-gpu")])
+}
+
+#[test]
+fn an_arm_on_a_shim_is_counted_only_and_nothing_else_is_said_of_it() {
+    let shims = navi31().set_up();
+    let swept = shims.sweep(&["--driver", "radv-shim:navi31", "--policy", "alias-only"]).expect(0);
+    let report = swept.report();
+    assert!(report.complete && report.arms.len() == 3, "{:?}", report.arms);
+    for arm in &report.arms {
+        assert_eq!(
+            (arm.driver.as_str(), arm.executes, arm.verdict),
+            ("radv-shim:navi31", false, Verdict::CountedOnly)
+        );
+        assert_eq!((arm.tok_s, arm.vs_stock, arm.perplexity), (None, None, None));
+        assert_eq!((&arm.logits_digest, arm.gpu_us_per_token), (&None, None));
+        assert_eq!((arm.cpu_us_per_token, arm.driver_flushes_per_token), (Some(7.5), None));
+        assert!(arm.gates.values().all(|g| g.status == Status::NotRun));
+    }
+    let arm = report.arms.iter().find(|a| a.policy.as_deref() == Some("alias-only")).unwrap();
+    let counts = (arm.dispatches_per_token, arm.barriers_asked_per_token, arm.barriers_emitted_per_token);
+    assert_eq!(
+        counts,
+        (Some(100.0), Some(100.0), Some(60.0)),
+        "whole counts: what loading took is taken off"
+    );
+    assert!(report.gates.iter().all(|g| g.status == Status::NotRun && g.mutation.is_none()));
+    assert!(report.notes.iter().any(|n| n.contains("Nothing was executed")));
+    let markdown = fs::read_to_string(shims.bench.path("out/report.md")).unwrap();
+    for text in [&swept.stdout, &markdown] {
+        assert!(text.contains("NOTHING EXECUTED") && text.contains("counted only, not executed"), "{text}");
+        assert!(!text.contains("tok/s") && !text.contains("verified"), "{text}");
+    }
+}
+
+#[test]
+fn every_run_starts_through_the_shims_loader_and_none_is_made_to_prove_anything() {
+    let shims = navi31().set_up();
+    shims.sweep(&["--driver", "radv-shim:navi31", "--policy", "alias-only"]).expect(0);
+    let expected =
+        ["without", "stock,setup", "alias-only,setup", "stock", "alias-only", "alias-only", "stock"];
+    assert_eq!(shims.bench.runs(), expected);
+    let starts = shims.starts();
+    assert_eq!(starts.len(), expected.len() + 1, "and once to ask for devices: {starts:?}");
+    let folder = shims.cache.folder(ALL[1]);
+    let (folder, engine) = (folder.display(), shims.bench.path("engine.sh"));
+    let begin = format!(
+        "navi31 {folder}/vulkan/radeon.json --library-path {folder}/usr/lib/x86_64-linux-gnu --preload "
+    );
+    for start in starts {
+        assert!(start.starts_with(&begin), "{start}");
+        assert!(start.contains(&format!("libamdgpu_noop_drm_shim.so {} ", engine.display())), "{start}");
+    }
+}
+
+#[test]
+fn numbers_that_are_not_finite_do_not_end_a_sweep_where_nothing_executes() {
+    let mut shims = navi31().set_up();
+    for run in ["stock", "without", "alias-only"] {
+        shims.bench = shims.bench.with(run, "nan");
+    }
+    let swept = shims.sweep(&["--driver", "radv-shim:navi31", "--policy", "alias-only"]).expect(0);
+    assert!(swept.report().arms.iter().all(|a| a.verdict == Verdict::CountedOnly));
+}
+
+#[test]
+fn a_run_that_crashes_on_a_shim_fails_its_arm() {
+    let mut shims = navi31().set_up();
+    shims.bench = shims.bench.with("alias-only", "segv");
+    let swept = shims.sweep(&["--driver", "radv-shim:navi31", "--policy", "alias-only"]).expect(1);
+    assert_eq!(swept.verdict("alias-only", "off").0, "failed");
+    assert_eq!(swept.verdict("stock", "off").0, "counted-only");
+}
+
+#[test]
+fn shims_that_are_not_set_up_are_missing_and_the_command_is_named() {
+    let shims = navi31();
+    for driver in ["radv-shim:navi31", "radv-shim:gfx1201", "honeykrisp-shim"] {
+        let swept = shims.sweep(&["--driver", driver]).expect(3);
+        assert!(
+            swept.stderr.contains("`sweep setup-shims`") && swept.stderr.contains(driver),
+            "{}",
+            swept.stderr
+        );
+    }
+    assert!(!shims.bench.path("out").exists());
+    assert!(shims.bench.runs().is_empty());
+}
+
+#[test]
+fn a_real_card_beside_the_shim_is_never_taken_for_it() {
+    let shims = Shims::new(&[
+        (DEVICE, "radv Mesa 25.0.7", "discrete-gpu"),
+        (DEVICE, "radv Mesa 25.0.7", "discrete-gpu"),
+    ]);
+    let swept = shims.set_up().sweep(&["--driver", "radv-shim:navi31"]).expect(3);
+    assert!(swept.stderr.contains("may be real"), "{}", swept.stderr);
+}
+
+#[test]
+fn a_shim_is_no_gpu_where_one_is_required() {
+    let swept = navi31().set_up().sweep(&["--driver", "radv-shim:navi31", "--require", "gpu"]).expect(3);
+    assert!(swept.stderr.contains("executes nothing"), "{}", swept.stderr);
+}
+
+#[test]
+fn an_unknown_chip_is_a_usage_error_that_lists_the_known_ones() {
+    let swept = Bench::new().sweep(&["--driver", "radv-shim:navi99"]).expect(2);
+    for chip in ["navi99", "gfx1201", "navi31", "polaris10"] {
+        assert!(swept.stderr.contains(chip), "{}", swept.stderr);
+    }
+}
+
+#[test]
+fn a_command_that_cannot_run_on_a_shim_is_named_and_nothing_is_started() {
+    let shims = navi31().set_up();
+    let on = |command: &[&str]| {
+        let mut sweep = shims.bench.command();
+        // The stand-in's options stand before a subcommand, so this one is started afresh.
+        let program = PathBuf::from(sweep.get_program());
+        sweep = std::process::Command::new(program);
+        sweep
+            .env("XDG_CACHE_HOME", shims.bench.path("cache"))
+            .args(["on", "radv-shim:navi31", "--"])
+            .args(command);
+        shims.bench.swept(sweep.output().unwrap())
+    };
+    for (command, needle) in [("no-such-program", "no program"), ("./nor-this", "no program")] {
+        assert!(on(&[command]).expect(3).stderr.contains(needle));
+    }
+    let script = shims.bench.path("engine.sh");
+    assert!(on(&[script.to_str().unwrap()]).expect(3).stderr.contains("script"));
+    assert!(shims.starts().is_empty());
+    // Any program will do for one that can: this one's own file, which the stand-in starts.
+    let own = env!("CARGO_BIN_EXE_sweep");
+    let done = on(&[own, "--version"]).expect(0);
+    assert!(done.stdout.starts_with("sweep ") && done.stderr.contains("nothing executes"), "{}", done.stderr);
+    assert_eq!(on(&[own, "--driver", "nonsense"]).code, 2, "the exit status is the program's own");
+}
