@@ -60,6 +60,11 @@ fn submit(device: c_int, submits: usize) -> usize {
     }
 }
 
+extern "C" fn end(_: c_int) {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(9) }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let number = |at: usize| arguments[at].parse::<usize>().expect("a number");
@@ -87,6 +92,25 @@ fn main() {
         "return" => {}
         // SAFETY: ends the process, which is what is asked.
         "_exit" => unsafe { libc::_exit(7) },
+        "handler" => {
+            // SAFETY: the handler only ends the process; the signal interrupts this thread, mostly in the allocator.
+            unsafe {
+                libc::signal(libc::SIGALRM, libc::SIG_IGN);
+                libc::signal(libc::SIGUSR1, end as *const () as libc::sighandler_t);
+                let main = libc::pthread_self();
+                std::thread::spawn(move || {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                    libc::pthread_kill(main, libc::SIGUSR1);
+                });
+            }
+            let mut kept: Vec<Vec<u8>> = Vec::new();
+            for size in (2000..100_000).step_by(1777).cycle() {
+                kept.push(std::hint::black_box(Vec::with_capacity(size)));
+                if kept.len() > 50 {
+                    kept.clear();
+                }
+            }
+        }
         "fork" => {
             // SAFETY: the threads have ended; the child submits and returns like its parent.
             let child = unsafe { libc::fork() };

@@ -4,6 +4,7 @@
 //! `ioctl` and `fcntl` are variadic in C. A caller passes one further argument, or none, in the registers where a
 //! fixed one would be, on every 64-bit Linux; so they are written with that argument fixed, and pass on what they got.
 
+use crate::leaving;
 use crate::next::Hook;
 use crate::process::OwnProcess;
 use crate::state;
@@ -272,11 +273,11 @@ fn after_fcntl(fd: c_int, command: c_int, result: c_int) -> c_int {
 }
 
 unsafe extern "C" fn exit_counting(status: c_int) {
-    let _ = std::panic::catch_unwind(state::finish);
+    leaving::report(status);
     next!(EXIT, (status => c_int) -> ())
 }
 
 unsafe extern "C" fn exit_c99_counting(status: c_int) {
-    let _ = std::panic::catch_unwind(state::finish);
+    leaving::report(status);
     next!(EXIT_C99, (status => c_int) -> ())
 }

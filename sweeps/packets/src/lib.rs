@@ -21,6 +21,7 @@
 compile_error!("zinc-packets interposes glibc on 64-bit Linux; build the other crates with -p or --exclude");
 
 mod hooks;
+mod leaving;
 mod next;
 mod process;
 mod state;

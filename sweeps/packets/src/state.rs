@@ -37,11 +37,16 @@ pub(crate) fn on() -> bool {
     .is_some()
 }
 
+/// Whether this is the process that counts, and not a child that it forked.
+pub(crate) fn is_owner() -> bool {
+    // SAFETY: getpid has no preconditions.
+    unsafe { libc::getpid() == OWNER.load(Ordering::Relaxed) }
+}
+
 /// Runs `work` on the tracker. None, and nothing done, in a forked child, after a failure, and when this thread is
 /// in here already. `errno` is as before.
 pub(crate) fn with<T>(work: impl FnOnce(&mut Tracker) -> T) -> Option<T> {
-    // SAFETY: getpid has no preconditions.
-    if BROKEN.load(Ordering::Relaxed) || unsafe { libc::getpid() } != OWNER.load(Ordering::Relaxed) {
+    if BROKEN.load(Ordering::Relaxed) || !is_owner() {
         return None;
     }
     // A thread that is being torn down has no more room for its own variables.
@@ -71,7 +76,7 @@ pub(crate) fn first() -> bool {
 
 /// Writes the report, once.
 pub(crate) fn finish() {
-    if !on() || REPORTED.load(Ordering::Relaxed) {
+    if !on() || !is_owner() || REPORTED.load(Ordering::Relaxed) {
         return;
     }
     let first = first();

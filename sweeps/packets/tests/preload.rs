@@ -118,6 +118,16 @@ fn a_program_that_ends_by_exit_without_handlers_still_reports() {
 }
 
 #[test]
+fn a_program_that_ends_inside_a_signal_handler_ends_with_its_status_and_soon() {
+    for _ in 0..3 {
+        let start = std::time::Instant::now();
+        let run = Run::counted(&["handler", "1", "5"]);
+        assert_eq!(run.output.status.code(), Some(9), "{}", run.complained());
+        assert!(start.elapsed().as_secs() < 30, "a clock ends it after two seconds");
+    }
+}
+
+#[test]
 fn a_forked_child_does_not_report_its_parent_s_work_again() {
     let run = Run::new(
         &[&built(None), &built(Some("libfake_kernel.so"))],

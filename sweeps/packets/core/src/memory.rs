@@ -2,7 +2,7 @@
 //!
 //! On a real GPU a driver maps command buffers write-combined: the CPU does not cache what it reads there, and each
 //! load is a trip to memory, or over the bus. Whoever walks a stream must therefore never read a word twice. A
-//! [`Reader`] copies a run of words once and serves the walk from it; one that follows a jump starts a new run. Runs
+//! `Reader` copies a run of words once and serves the walk from it; one that follows a jump starts a new run. Runs
 //! start short and grow while the walk goes straight on: a stream of links is read in pieces, not in pages.
 //!
 //! The [`Budget`] is what bounds a walk over a stream that links to itself, by accident or by design.

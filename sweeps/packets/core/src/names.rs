@@ -40,6 +40,7 @@ pub const RELEASE_GCR: &[Field] = &[
     (21, 1, "GL2_WB"),
     (22, 2, "SEQ"),
     (24, 1, "GLK_WB"),
+    // TEMPORAL on GFX12.
     (25, 2, "CACHE_POLICY"),
     (28, 1, "EXECUTE"),
     (30, 1, "GLK_INV"),
@@ -60,7 +61,8 @@ pub const RELEASE_EOP: &[Field] = &[
     (28, 1, "EXECUTE"),
 ];
 
-/// CP_COHER_CNTL, GFX6 to GFX9; the fields of all four, where they do not contradict each other.
+/// CP_COHER_CNTL, GFX6 to GFX9; the fields of all four, where they do not contradict each other. Bit 31 has no name: it
+/// is SH_SD_ACTION_ENA in the register and selects the engine in ACQUIRE_MEM.
 pub const CP_COHER_CNTL: &[Field] = &[
     (0, 1, "DEST_BASE_0_ENA"),
     (1, 1, "DEST_BASE_1_ENA"),
@@ -90,7 +92,6 @@ pub const CP_COHER_CNTL: &[Field] = &[
     (28, 1, "SH_KCACHE_VOL_ACTION_ENA"),
     (29, 1, "SH_ICACHE_ACTION_ENA"),
     (30, 1, "SH_KCACHE_WB_ACTION_ENA"),
-    (31, 1, "ENGINE_ME"),
 ];
 
 /// The mask of a CDM barrier.

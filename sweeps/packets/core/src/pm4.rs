@@ -30,7 +30,8 @@ pub struct Ib {
 /// The word by which an acquire or release names its caches, and where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Control {
-    /// CP_COHER_CNTL: SURFACE_SYNC (GFX6) and the seven-word ACQUIRE_MEM (GFX7 to GFX9).
+    /// CP_COHER_CNTL: SURFACE_SYNC (GFX6, and graphics queues up to GFX8) and the seven-word ACQUIRE_MEM
+    /// (up to GFX9).
     CpCoher(u32),
     /// GCR_CNTL: the eight-word ACQUIRE_MEM (GFX10 and later).
     Gcr(u32),

@@ -94,7 +94,7 @@ pub struct Pm4 {
     pub dispatches_indirect: u64,
     /// EVENT_WRITE with CS_PARTIAL_FLUSH: wait until all compute work so far is done.
     pub cs_partial_flushes: u64,
-    /// ACQUIRE_MEM, and SURFACE_SYNC on GFX6.
+    /// ACQUIRE_MEM, and SURFACE_SYNC, which RADV uses up to GFX8.
     pub acquires: u64,
     /// RELEASE_MEM and EVENT_WRITE_EOP.
     pub releases: u64,
