@@ -204,7 +204,10 @@ fn variables_text() -> String {
             "inserts the layer; first in the list is nearest to the program",
         ),
         (format!("{}=1", variables::ENABLE), "inserts the layer as well; both together insert it once"),
-        (format!("{}=1", variables::DISABLE), "keeps out what the line before would insert"),
+        (
+            format!("{}=1", variables::DISABLE),
+            "keeps it out; where its name inserts it all the same, it does and says nothing",
+        ),
     ] {
         let _ = writeln!(text, "  {setting:<34}{help}");
     }

@@ -81,11 +81,14 @@ impl Default for Settings {
 impl Settings {
     /// Reads this process's environment; the warnings are lines for stderr.
     ///
-    /// In a process with more rights than its caller the result is [`Settings::for_secure_process`] without any
-    /// warning, whatever the environment holds.
+    /// In a process with more rights than its caller, and where `DISABLE_ZINC_BARRIER` is set, the result is
+    /// [`Settings::inert`] without any warning, whatever else the environment holds.
     pub fn from_environment() -> (Settings, Vec<String>) {
-        if is_secure_process() {
-            return (Settings::for_secure_process(), Vec::new());
+        // A loader keeps an implicit layer out when its manifest's variable says so, but not an explicit one that
+        // VK_INSTANCE_LAYERS names. Whoever sets the variable wants the layer gone: then it is as good as gone.
+        let disabled = std::env::var_os(var::DISABLE).is_some();
+        if is_secure_process() || disabled {
+            return (Settings::inert(), Vec::new());
         }
         let (settings, mut warnings) = Settings::from_lookup(|name| std::env::var_os(name));
         warnings.extend(unknown_variables(std::env::vars_os().map(|(name, _)| name)));
@@ -93,7 +96,7 @@ impl Settings {
     }
 
     /// Settings under which the layer touches nothing and writes nothing.
-    pub fn for_secure_process() -> Settings {
+    pub fn inert() -> Settings {
         Settings { policy: Policy::Stock, report: Destination::Off, silent: true, ..Settings::default() }
     }
 
@@ -141,7 +144,9 @@ pub fn unknown_variables(names: impl IntoIterator<Item = OsString>) -> Vec<Strin
         .into_iter()
         .map(|name| printable(&name))
         .filter(|name| name.starts_with(var::PREFIX))
-        .filter(|name| !var::all().any(|known| known.name == name) && !var::OF_THE_KIT.contains(&name.as_str()))
+        .filter(|name| {
+            !var::all().any(|known| known.name == name) && !var::OF_THE_KIT.contains(&name.as_str())
+        })
         .collect();
     unknown.sort();
     let known = || var::VARIABLES.map(|v| v.name).join(", ");

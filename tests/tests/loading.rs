@@ -84,6 +84,9 @@ fn the_disabling_variable_keeps_it_out() {
     zinc_barrier(home.path(), &["install", "--user"]).succeeded();
     let (_, reported) = inserted(home.path(), &[ENABLE, DISABLE]);
     assert!(!reported, "DISABLE_ZINC_BARRIER must win over ZINC_BARRIER");
+    // The loader inserts what VK_INSTANCE_LAYERS names all the same; the layer then does and says nothing.
+    let (_, reported) = inserted(home.path(), &[NAME, DISABLE]);
+    assert!(!reported, "DISABLE_ZINC_BARRIER must win over VK_INSTANCE_LAYERS");
 }
 
 #[test]

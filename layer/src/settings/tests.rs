@@ -139,7 +139,8 @@ fn bytes_that_are_no_text_are_a_wrong_value_but_a_fine_path() {
 #[test]
 fn a_misspelt_variable_is_named_and_others_are_left_alone() {
     let names = [
-        "ZINC_BARRIER_SHUFLE", "ZINC_BARRIER_ORACLES",
+        "ZINC_BARRIER_SHUFLE",
+        "ZINC_BARRIER_ORACLES",
         "ZINC_BARRIER_POLICY",
         "ZINC_BARRIER_TRACE",
         "ZINC_BARRIER",
@@ -199,7 +200,7 @@ fn a_report_that_cannot_be_written_is_no_panic() {
 #[test]
 fn a_process_with_more_rights_than_its_caller_is_passed_through_in_silence() {
     let folder = tempfile::tempdir().unwrap();
-    let secure = Settings::for_secure_process();
+    let secure = Settings::inert();
     assert_eq!((secure.policy, secure.shuffle, secure.mutate), (Policy::Stock, Shuffle::Off, None));
     assert_eq!(secure.report, Destination::Off);
     let tricked = Settings { report: Destination::File(folder.path().join("r")), ..secure };
