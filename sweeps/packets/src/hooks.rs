@@ -10,6 +10,7 @@ use crate::process::OwnProcess;
 use crate::state;
 use libc::{c_int, c_ulong, c_void, off_t, size_t};
 use std::mem::transmute;
+use std::sync::OnceLock;
 use zinc_packets_core::tracker::{Driver, Pending, Tracker};
 use zinc_packets_core::uapi;
 
@@ -197,9 +198,12 @@ fn after_mmap(result: *mut c_void, len: size_t, prot: c_int, flags: c_int, fd: c
     }
 }
 
-/// A length as the kernel takes it: whole pages.
+/// A length as the kernel takes it: whole pages, whose size differs between machines.
 fn pages(len: size_t) -> u64 {
-    (len as u64).saturating_add(4095) & !4095
+    static PAGE: OnceLock<u64> = OnceLock::new();
+    // SAFETY: sysconf has no preconditions.
+    let page = *PAGE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as u64);
+    (len as u64).div_ceil(page).saturating_mul(page)
 }
 
 fn forget(address: *mut c_void, len: size_t) {

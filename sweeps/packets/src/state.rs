@@ -131,3 +131,21 @@ extern "C" fn at_end() {
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_END: extern "C" fn() = at_end;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hook_in_a_hook_is_passed_by_and_a_panic_ends_the_counting_only() {
+        assert!(!on(), "the tests run without the variable");
+        assert_eq!(with(|_| with(|_| ())), Some(None));
+        assert_eq!(with(|_| 1), Some(1));
+        // SAFETY: errno's address is valid for the life of the thread.
+        let errno = unsafe { &mut *libc::__errno_location() };
+        *errno = libc::ENOENT;
+        assert_eq!(with(|_| -> () { panic!("planted") }), None);
+        assert_eq!(*errno, libc::ENOENT);
+        assert_eq!(with(|_| 1), None);
+    }
+}
