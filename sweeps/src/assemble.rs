@@ -51,7 +51,11 @@ impl Target {
     /// The arms, in the order of their first runs; single drops are no arms.
     pub fn arms(&self) -> Vec<Arm> {
         let mut firsts: Vec<RunSpec> = Vec::new();
-        for o in self.observations.iter().filter(|o| !matches!(o.spec.role, Role::Drop | Role::Setup)) {
+        for o in self
+            .observations
+            .iter()
+            .filter(|o| !matches!(o.spec.role, Role::Drop | Role::Setup | Role::Packets))
+        {
             if !firsts.iter().any(|f| f.same_arm(&o.spec)) {
                 firsts.push(o.spec);
             }
@@ -108,7 +112,7 @@ impl Target {
             knobs: BTreeMap::new(),
             role: match spec.role {
                 _ if spec.is_reference() => ArmRole::Reference,
-                Role::Timed | Role::Drop | Role::Setup => ArmRole::Policy,
+                Role::Timed | Role::Drop | Role::Setup | Role::Packets => ArmRole::Policy,
                 Role::WithoutLayer => ArmRole::WithoutLayer,
                 Role::Shuffled => ArmRole::Shuffled,
                 Role::Control => ArmRole::Control,
@@ -117,7 +121,7 @@ impl Target {
             dispatches_per_token: per_token(|c: &Counts| c.dispatches),
             barriers_asked_per_token: per_token(|c| c.barriers_asked),
             barriers_emitted_per_token: per_token(|c| c.barriers_emitted),
-            driver_flushes_per_token: None,
+            driver_flushes_per_token: self.driver_flushes(spec),
             tok_s: Spread::of(&own).map(Rate::from),
             vs_stock: self
                 .reference_spec()
@@ -143,16 +147,32 @@ impl Target {
     /// What the layer counted for one token of `measured`, a run of `spec`'s policy: the difference to the set-up run,
     /// in which loading the model cancels out. Without a set-up run to compare with, loading is part of it.
     pub fn per_token(&self, spec: &RunSpec, measured: &Measured, count: fn(&Counts) -> u64) -> Option<f64> {
-        let total = count(measured.counts.as_ref()?);
+        self.less_set_up(spec, measured, |m| m.counts.as_ref().map(count))
+    }
+
+    /// The same for any number that grows by as much with each token.
+    fn less_set_up(
+        &self,
+        spec: &RunSpec,
+        measured: &Measured,
+        number: impl Fn(&Measured) -> Option<u64>,
+    ) -> Option<f64> {
         let (before, tokens) = self
             .observations
             .iter()
             .filter(|o| o.spec.role == Role::Setup && o.spec.policy == spec.policy)
             .filter_map(|o| o.outcome.as_ref().ok())
             .filter(|set_up| set_up.tokens < measured.tokens)
-            .find_map(|set_up| Some((count(set_up.counts.as_ref()?), set_up.tokens)))
+            .find_map(|set_up| Some((number(set_up)?, set_up.tokens)))
             .unwrap_or((0, 0));
-        Some(total.checked_sub(before)? as f64 / (measured.tokens - tokens) as f64)
+        Some(number(measured)?.checked_sub(before)? as f64 / (measured.tokens - tokens) as f64)
+    }
+
+    /// Flushes in the driver's stream for one token of the arm's policy, where they were counted.
+    fn driver_flushes(&self, spec: &RunSpec) -> Option<f64> {
+        let of_policy = |o: &&Observation| o.spec.role == Role::Packets && o.spec.policy == spec.policy;
+        let counted = self.observations.iter().filter(of_policy).find_map(|o| o.outcome.as_ref().ok())?;
+        self.less_set_up(spec, counted, |m| m.driver_flushes.clone()?.ok())
     }
 
     /// A policy's gate speaks for its timed arm. For the others it is their own comparison, since a permutation that
@@ -242,6 +262,14 @@ impl Target {
                     o.spec
                 ));
             }
+        }
+        for o in self.observations.iter().filter(|o| o.spec.role == Role::Packets) {
+            let why = match &o.outcome {
+                Err(failure) => failure.to_string(),
+                Ok(Measured { driver_flushes: Some(Err(why)), .. }) => why.clone(),
+                Ok(_) => continue,
+            };
+            notes.push(format!("{}: the packet counter has no number: {why}.", o.spec));
         }
         for o in self.observations.iter().filter(|o| o.spec.role == Role::Timed && o.spec.round == 0) {
             let Ok(m) = &o.outcome else { continue };

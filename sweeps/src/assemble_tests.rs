@@ -27,6 +27,7 @@ fn measured(spec: &RunSpec, tok_s: f64) -> Measured {
             barriers_emitted: 10 * tokens + 7,
             ..Counts::default()
         }),
+        driver_flushes: None,
         layer_notes: vec![],
     }
 }
@@ -97,6 +98,33 @@ fn a_driver_that_only_records_has_counts_and_nothing_that_looks_like_a_result() 
     let notes = recorded.notes();
     assert!(notes.iter().any(|n| n.contains("Nothing was executed")), "{notes:?}");
     assert!(notes.iter().all(|n| !n.contains("Noisy")), "{notes:?}");
+}
+
+#[test]
+fn flushes_of_the_driver_are_per_token_and_a_count_that_was_missed_is_none() {
+    let counted = |count: fn(u64) -> Result<u64, String>| {
+        let mut recorded = target(|_, m| Ok(m));
+        recorded.executes = false;
+        recorded.observations = crate::plan::recorded_runs(&[Policy::AliasOnly], 2, true)
+            .into_iter()
+            .map(|spec| {
+                let mut m = measured(&spec, 10.0);
+                m.driver_flushes = spec.counts_packets().then(|| count(m.tokens));
+                m.cpu_us_per_token = if spec.counts_packets() { 500.0 } else { 5.0 };
+                Observation { spec, outcome: Ok(m), wall: Duration::from_secs(1) }
+            })
+            .collect();
+        recorded
+    };
+    let recorded = counted(|tokens| Ok(11 * tokens + 90));
+    assert_eq!(recorded.arms().len(), 3, "the counter's runs are no arms of their own");
+    for arm in recorded.arms() {
+        assert_eq!(arm.driver_flushes_per_token, Some(11.0), "{:?}", arm.policy);
+        assert_eq!(arm.cpu_us_per_token, Some(5.0), "the counter's own time is not the driver's");
+    }
+    let missed = counted(|_| Err("it was not loaded".into()));
+    assert!(missed.arms().iter().all(|a| a.driver_flushes_per_token.is_none()));
+    assert!(missed.notes().iter().any(|n| n.contains("it was not loaded")), "{:?}", missed.notes());
 }
 
 #[test]

@@ -23,6 +23,7 @@ use crate::contain::{self, Finished, Unfinished, signal_name, tail};
 use crate::environment;
 use crate::error::SweepError;
 use crate::outcome::{Failure, Measured, Observation, Outcome};
+use crate::packets;
 use crate::plan::{Role, RunSpec, SETUP_TOKENS};
 use crate::shims::launch::Shim;
 
@@ -58,6 +59,7 @@ pub struct Job {
 #[derive(Debug)]
 pub struct Engine<'a> {
     program: PathBuf,
+    packets: Option<PathBuf>,
     folder: TempDir,
     stop: &'a AtomicBool,
 }
@@ -68,7 +70,14 @@ impl<'a> Engine<'a> {
     /// # Errors
     ///
     /// [`SweepError::System`] when no temporary folder can be made.
-    pub fn new(program: &Path, layer: &Path, stop: &'a AtomicBool) -> Result<Engine<'a>, SweepError> {
+    ///
+    /// `packets` is the packet counter, for the runs on a shim that are to have it.
+    pub fn new(
+        program: &Path,
+        layer: &Path,
+        packets: Option<&Path>,
+        stop: &'a AtomicBool,
+    ) -> Result<Engine<'a>, SweepError> {
         let system = |what: &str, source| SweepError::System { what: what.into(), source };
         let folder = tempfile::Builder::new()
             .prefix("zinc-sweep-")
@@ -77,7 +86,7 @@ impl<'a> Engine<'a> {
         let manifests = folder.path().join("explicit_layer.d");
         write_explicit_dir(&manifests, layer)
             .map_err(|e| system("cannot write the layer's manifest", std::io::Error::other(e)))?;
-        Ok(Engine { program: program.into(), folder, stop })
+        Ok(Engine { program: program.into(), packets: packets.map(Into::into), folder, stop })
     }
 
     /// The devices of the machine, or of a shim, and the model: `engine info`.
@@ -86,7 +95,7 @@ impl<'a> Engine<'a> {
     ///
     /// [`SweepError::Missing`] with the engine's own words when it cannot tell, as with a model that is truncated.
     pub fn info(&self, model: Option<&Path>, shim: Option<&Shim>) -> Result<results::Info, SweepError> {
-        let mut command = self.start(shim);
+        let mut command = self.start(shim, None);
         command.args(["info", "--json"]);
         if let Some(model) = model {
             command.arg("--model").arg(model);
@@ -116,25 +125,41 @@ impl<'a> Engine<'a> {
     pub fn run(&self, spec: &RunSpec, job: &Job, timeout: Duration) -> Result<Observation, SweepError> {
         let started = Instant::now();
         let report = self.folder.path().join("report.json");
+        let packets = self.packets_report();
         // A report of the run before must never be taken for one of this run.
-        let outcome = match std::fs::remove_file(&report) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(Failure::Start(format!("an old report cannot be removed: {error}")))
-            }
-            _ => self
+        let removed = [&report, &packets]
+            .map(std::fs::remove_file)
+            .into_iter()
+            .find_map(|removed| removed.err().filter(|error| error.kind() != std::io::ErrorKind::NotFound));
+        let outcome = match removed {
+            Some(error) => Err(Failure::Start(format!("an old report cannot be removed: {error}"))),
+            None => self
                 .finish(self.command(spec, job, &report), timeout)?
                 .and_then(|done| judge(spec, job, &done, &report)),
         };
+        let outcome = outcome.map(|measured| match self.counter(spec, job) {
+            None => measured,
+            Some(_) => Measured { driver_flushes: Some(read_packets(&packets)), ..measured },
+        });
         Ok(Observation { spec: *spec, outcome, wall: started.elapsed() })
     }
 
     /// The engine, without arguments.
-    fn start(&self, shim: Option<&Shim>) -> Command {
-        shim.map_or_else(|| Command::new(&self.program), |shim| shim.command(&self.program))
+    fn start(&self, shim: Option<&Shim>, counter: Option<&Path>) -> Command {
+        shim.map_or_else(|| Command::new(&self.program), |shim| shim.command(&self.program, counter))
+    }
+
+    /// The packet counter, where the run is to have it.
+    fn counter(&self, spec: &RunSpec, job: &Job) -> Option<&Path> {
+        self.packets.as_deref().filter(|_| job.shim.is_some() && spec.counts_packets())
+    }
+
+    fn packets_report(&self) -> PathBuf {
+        self.folder.path().join("packets.json")
     }
 
     fn command(&self, spec: &RunSpec, job: &Job, report: &Path) -> Command {
-        let mut command = self.start(job.shim.as_ref());
+        let mut command = self.start(job.shim.as_ref(), self.counter(spec, job));
         let mut args: Vec<OsString> =
             ["perplexity", "--via", "decode", "--json", "--device"].map(Into::into).to_vec();
         args.push(job.device.clone().into());
@@ -151,6 +176,9 @@ impl<'a> Engine<'a> {
             environment::for_run(std::env::vars_os(), spec, &manifests, report, environment::holds_ours);
         if let Some(shim) = &job.shim {
             shim.apply(&mut env);
+        }
+        if self.counter(spec, job).is_some() {
+            environment::set(&mut env, packets::VARIABLE, self.packets_report().into());
         }
         command.args(args).env_clear().envs(env);
         command
@@ -229,8 +257,19 @@ fn read_result(stdout: &[u8], device_name: &str) -> Outcome {
         dispatches_per_token: decode.dispatches_per_token,
         submits_per_token: decode.submits_per_token,
         counts: None,
+        driver_flushes: None,
         layer_notes: Vec::new(),
     })
+}
+
+fn read_packets(path: &Path) -> Result<u64, String> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => packets::flushes(&text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err("it was not loaded, or left no report".into())
+        }
+        Err(error) => Err(format!("its report cannot be read: {error}")),
+    }
 }
 
 fn read_report(spec: &RunSpec, path: &Path) -> Result<Report, Failure> {

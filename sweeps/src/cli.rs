@@ -107,6 +107,11 @@ pub struct Cli {
     #[arg(long, value_name = "PATH")]
     pub layer: Option<PathBuf>,
 
+    /// The packet counter's library, for drivers that record without executing, or `off` [default: `libzinc_packets.so`
+    /// beside this program, if it is there]
+    #[arg(long, value_name = "PATH")]
+    pub packets: Option<PathBuf>,
+
     /// Print the JSON Schema of report.json and exit
     #[arg(long)]
     pub print_schema: bool,

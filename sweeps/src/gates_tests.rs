@@ -38,6 +38,7 @@ fn run(policy: Option<Policy>, digest: &str) -> Outcome {
         dispatches_per_token: 100,
         submits_per_token: 1,
         counts,
+        driver_flushes: None,
         layer_notes: vec![],
     })
 }

@@ -30,6 +30,7 @@ pub mod host;
 pub mod markdown;
 pub mod outcome;
 pub mod output;
+pub mod packets;
 pub mod plan;
 pub mod progress;
 pub mod report;

@@ -25,6 +25,8 @@ const RECORDED_LIMITS: &str = "\
 executes nothing. The counts are what the driver is handed for this device; that is all that such an arm shows.
 - So no gate was run there, and the counts of a wrong policy look just as good. Whether a policy is correct has to be \
 shown on a driver that executes.
+- *Driver flushes*, if there, were counted in the driver's own command stream: on AMD the waits for all earlier compute \
+work (CS\\_PARTIAL\\_FLUSH), on Honeykrisp the barriers of the compute data master.
 - *CPU us* is the time of this machine's processor for handing a token to the layer and the driver, as a median over the \
 runs. The engine records a token once and then submits it again and again, so this is the time to submit. It says nothing \
 about the speed of a GPU.

@@ -48,6 +48,8 @@ pub struct Measured {
     pub submits_per_token: u64,
     /// What the layer counted; `None` without the layer.
     pub counts: Option<Counts>,
+    /// Flushes in the driver's own command stream, or why their number cannot be believed; `None` where nobody counted.
+    pub driver_flushes: Option<Result<u64, String>>,
     /// What the layer says that a reader must know before believing its counts.
     pub layer_notes: Vec<String>,
 }

@@ -64,6 +64,9 @@ pub enum Role {
     /// A run of [`SETUP_TOKENS`] tokens, whose counts are taken off those of the policy's other runs: what the engine
     /// submits to load a model is no part of a token.
     Setup,
+    /// On a driver that records without executing: the arm with the packet counter in its process, for the flushes in the
+    /// driver's own command stream.
+    Packets,
     /// An arm as users would run it: timed, the application's own order. `stock` here is the reference.
     Timed,
     /// A correct policy under a permuted order.
@@ -103,6 +106,12 @@ impl RunSpec {
         RunSpec { mutate: Some(k), ..RunSpec::new(Role::Drop, policy, shuffle) }
     }
 
+    /// Whether the packet counter is to be in the process, on a driver where it can be: in the runs that are counted
+    /// and not timed.
+    pub fn counts_packets(&self) -> bool {
+        matches!(self.role, Role::Setup | Role::Packets)
+    }
+
     /// Whether this is a run of the reference: `stock`, timed.
     pub fn is_reference(&self) -> bool {
         self.role == Role::Timed && self.policy == Some(Policy::Stock)
@@ -129,6 +138,7 @@ impl fmt::Display for RunSpec {
         match self.role {
             Role::Control => f.write_str(" (control)"),
             Role::Setup => f.write_str(" (set-up)"),
+            Role::Packets => f.write_str(" (packets)"),
             Role::WithoutLayer | Role::Timed | Role::Shuffled | Role::Drop => Ok(()),
         }
     }
@@ -158,9 +168,20 @@ pub fn fixed_runs(policies: &[Policy], reps: u32, seed: u64) -> Vec<RunSpec> {
     runs
 }
 
-/// The runs on a driver that records without executing, in order. `policies` are the arms beside `stock`.
-pub fn recorded_runs(policies: &[Policy], reps: u32) -> Vec<RunSpec> {
-    timed_runs(policies, None, reps)
+/// The runs on a driver that records without executing, in order: the engine alone, the set-up runs, the timed arms,
+/// and with `packets` each arm once more for the packet counter. `policies` are the arms beside `stock`.
+pub fn recorded_runs(policies: &[Policy], reps: u32, packets: bool) -> Vec<RunSpec> {
+    let mut runs = timed_runs(policies, None, reps);
+    if packets {
+        runs.insert(1, RunSpec { role: Role::Setup, ..RunSpec::WITHOUT_LAYER });
+        let arms = std::iter::once(Policy::Stock).chain(policies.iter().copied()).map(Some);
+        runs.extend(std::iter::once(None).chain(arms).map(|policy| RunSpec {
+            role: Role::Packets,
+            policy,
+            ..RunSpec::WITHOUT_LAYER
+        }));
+    }
+    runs
 }
 
 /// The engine alone, the set-up runs of `stock`, `policies` and `control`, and the timed runs of all but the last.
@@ -237,7 +258,7 @@ mod tests {
 
     #[test]
     fn on_a_driver_that_only_records_nothing_is_run_to_prove_anything() {
-        let runs = recorded_runs(&[Policy::AliasOnly, Policy::None], 2);
+        let runs = recorded_runs(&[Policy::AliasOnly, Policy::None], 2, false);
         let text: Vec<String> = runs.iter().map(ToString::to_string).collect();
         assert_eq!(
             text,
@@ -253,6 +274,27 @@ mod tests {
                 "alias-only",
                 "stock",
             ]
+        );
+    }
+
+    #[test]
+    fn the_packet_counter_gets_runs_of_its_own_and_stays_out_of_the_timed_ones() {
+        let runs = recorded_runs(&[Policy::AliasOnly], 2, true);
+        let counted: Vec<String> =
+            runs.iter().filter(|r| r.counts_packets()).map(ToString::to_string).collect();
+        assert_eq!(
+            counted,
+            [
+                "without the layer (set-up)",
+                "stock (set-up)",
+                "alias-only (set-up)",
+                "without the layer (packets)",
+                "stock (packets)",
+                "alias-only (packets)",
+            ]
+        );
+        assert!(
+            !runs.iter().any(|r| r.counts_packets() && matches!(r.role, Role::Timed | Role::WithoutLayer))
         );
     }
 

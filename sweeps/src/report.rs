@@ -125,7 +125,8 @@ pub struct Arm {
     pub barriers_asked_per_token: Option<f64>,
     /// Pipeline barriers that the layer handed to the driver.
     pub barriers_emitted_per_token: Option<f64>,
-    /// Flushes in the driver's own command stream; null where nobody counted them.
+    /// Flushes in the driver's own command stream (CS_PARTIAL_FLUSH on amdgpu, CDM barriers on asahi), as the packet
+    /// counter saw them; null where nobody counted them.
     pub driver_flushes_per_token: Option<f64>,
     /// Tokens a second.
     pub tok_s: Option<Rate>,

@@ -45,9 +45,11 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
         }
     }
     let (drivers, shims) = split(cli)?;
-    let engine = Engine::new(&program, &layer, stop)?;
+    let packets = if shims.is_empty() { None } else { packet_counter(cli)? };
+    let engine = Engine::new(&program, &layer, packets.as_deref(), stop)?;
     let mut blake3: BTreeMap<String, String> = [("engine", &program), ("layer", &layer)]
         .into_iter()
+        .chain(packets.as_ref().map(|path| ("packets", path)))
         .filter_map(|(role, path)| Some((role.to_string(), host::blake3_of(path)?)))
         .collect();
     for (role, path) in shims.iter().flat_map(Shim::binaries) {
@@ -97,6 +99,7 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
     }
     let mut sweep = Sweep {
         cli,
+        packets: packets.is_some(),
         engine,
         folder: Folder::prepare(&cli.out)?,
         host: host::host(),
@@ -112,6 +115,7 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
 
 struct Sweep<'a> {
     cli: &'a Cli,
+    packets: bool,
     engine: Engine<'a>,
     folder: Folder,
     host: Host,
@@ -126,7 +130,7 @@ impl Sweep<'_> {
         let policies = self.cli.arms();
         let fixed = |executes: bool| match executes {
             true => fixed_runs(&policies, self.cli.reps, self.cli.seed),
-            false => recorded_runs(&policies, self.cli.reps),
+            false => recorded_runs(&policies, self.cli.reps, self.packets),
         };
         let drops = policies.iter().filter(|p| takes_drops(**p)).count() as u64 * u64::from(self.cli.drops);
         let runs = |executes: bool| fixed(executes).len() as u64 + if executes { drops } else { 0 };
@@ -249,6 +253,35 @@ fn split(cli: &Cli) -> Result<(Vec<DriverSpec>, Vec<Shim>), SweepError> {
     Ok((drivers, shims))
 }
 
+/// The packet counter's library: where it was said to be, or beside this program if it is there, or none.
+fn packet_counter(cli: &Cli) -> Result<Option<PathBuf>, SweepError> {
+    const NAME: &str = "libzinc_packets.so";
+    let path = match cli.packets.as_deref() {
+        Some(given) if given == Path::new("off") => return Ok(None),
+        Some(given) if given.is_file() => std::path::absolute(given).unwrap_or_else(|_| given.into()),
+        Some(given) => {
+            return Err(SweepError::Missing(format!(
+                "the packet counter is not at '{}'; build it with `cargo build --release -p zinc-packets`, or leave it \
+                 out with --packets off",
+                given.display()
+            )));
+        }
+        None => match beside(None, NAME, "", "") {
+            Ok(path) => path,
+            Err(_) => return Ok(None),
+        },
+    };
+    // The dynamic loader takes both to separate the libraries that it is to preload.
+    if path.as_os_str().as_encoded_bytes().iter().any(|b| b" :".contains(b)) {
+        return Err(SweepError::Missing(format!(
+            "the packet counter cannot be loaded from '{}', which holds a space or a colon; copy it elsewhere and name it \
+             with --packets, or leave it out with --packets off",
+            path.display()
+        )));
+    }
+    Ok(Some(path))
+}
+
 /// The path that was given, or the file of that name beside this program.
 fn beside(given: Option<&Path>, name: &str, what: &str, option: &str) -> Result<PathBuf, SweepError> {
     let path = match given {
@@ -285,8 +318,8 @@ fn model_name(model: Option<&Path>, info: &Info) -> Result<String, SweepError> {
 /// Why the sweep cannot go on after this run: the runs that everything is compared with must give numbers. Where nothing
 /// executes, counts are all that is asked of them.
 fn needed(o: &Observation, executes: bool) -> Option<String> {
-    let what = match (o.spec.policy, o.spec.is_reference()) {
-        (None, _) => "the engine alone, without the layer, gave no result",
+    let what = match (o.spec.role == Role::WithoutLayer, o.spec.is_reference()) {
+        (true, _) => "the engine alone, without the layer, gave no result",
         (_, true) => "the reference gave no result",
         _ => return None,
     };

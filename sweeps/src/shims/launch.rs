@@ -58,11 +58,17 @@ impl Shim {
         }
     }
 
-    /// `program` on this shim; its arguments go behind.
-    pub fn command(&self, program: &Path) -> Command {
+    /// `program` on this shim, with `counter` preloaded before it if there is one, since the shim answers the driver's
+    /// calls itself; the program's arguments go behind.
+    pub fn command(&self, program: &Path, counter: Option<&Path>) -> Command {
         let mut command = Command::new(self.loader());
         command.arg("--library-path").arg(self.library_path());
-        command.arg("--preload").arg(self.library_path().join(self.driver.libraries()[1]));
+        let mut preload = counter.map(|path| path.as_os_str().to_owned()).unwrap_or_default();
+        if counter.is_some() {
+            preload.push(":");
+        }
+        preload.push(self.library_path().join(self.driver.libraries()[1]));
+        command.arg("--preload").arg(preload);
         command.arg(program);
         command
     }

@@ -36,7 +36,7 @@ fn a_program_starts_through_the_folders_own_loader_with_the_shim_preloaded() {
     ] {
         let (_top, cache) = set_up(driver(name));
         let folder = cache.folder(driver(name).folder);
-        let command = Shim::find(driver(name), &cache).unwrap().command(Path::new("/bin/app"));
+        let command = Shim::find(driver(name), &cache).unwrap().command(Path::new("/bin/app"), None);
         let libraries = folder.join("usr/lib/x86_64-linux-gnu");
         assert_eq!(command.get_program(), folder.join("start/ld.so"));
         let args: Vec<_> = command.get_args().map(PathBuf::from).collect();
@@ -49,6 +49,18 @@ fn a_program_starts_through_the_folders_own_loader_with_the_shim_preloaded() {
         ];
         assert_eq!(args, expected, "{name}");
     }
+}
+
+#[test]
+fn a_packet_counter_is_preloaded_before_the_shim_that_would_hide_the_calls_from_it() {
+    let (_top, cache) = set_up(driver("honeykrisp-shim"));
+    let shim = Shim::find(driver("honeykrisp-shim"), &cache).unwrap();
+    let command = shim.command(Path::new("/bin/app"), Some(Path::new("/p/counter.so")));
+    let preload = command.get_args().nth(3).unwrap().to_str().unwrap();
+    assert!(
+        preload.starts_with("/p/counter.so:/") && preload.ends_with("libasahi_noop_drm_shim.so"),
+        "{preload}"
+    );
 }
 
 #[test]

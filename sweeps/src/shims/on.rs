@@ -57,7 +57,7 @@ pub fn run(args: &OnArgs) -> Result<Infallible, SweepError> {
     })?;
     let mut env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     shim.apply(&mut env);
-    let mut command = shim.command(&program);
+    let mut command = shim.command(&program, None);
     command.args(&args.command[1..]).env_clear().envs(env);
     eprintln!(
         "sweep: on {}: nothing executes here; results are garbage and rates are this processor's",

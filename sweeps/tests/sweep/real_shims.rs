@@ -85,6 +85,10 @@ fn the_engine_under_the_layer_is_counted_on_real_drivers() {
     let mut sweep = Command::new(SWEEP);
     sweep.arg("--engine").arg(built.join("engine")).arg("--layer").arg(built.join("libzinc_barrier.so"));
     sweep.arg("--out").arg(out.path()).args(["--reps", "1", "--tokens", "16"]);
+    let counter = built.join("libzinc_packets.so");
+    if counter.is_file() {
+        sweep.arg("--packets").arg(&counter);
+    }
     for driver in drivers {
         sweep.args(["--driver", driver]);
     }
@@ -108,6 +112,21 @@ fn the_engine_under_the_layer_is_counted_on_real_drivers() {
                 [arm.dispatches_per_token, arm.barriers_asked_per_token, arm.barriers_emitted_per_token]
             {
                 assert_eq!(count.unwrap().fract(), 0.0, "whole counts per token on {driver}: {arm:?}");
+            }
+        }
+        if counter.is_file() {
+            // RADV makes one flush of each barrier, or of several in a row. Honeykrisp emits its own after every dispatch,
+            // asked or not.
+            for arm in [stock, alias, arm("none")] {
+                let expected = match driver {
+                    "honeykrisp-shim" => {
+                        arm.dispatches_per_token.map(|dispatches| dispatches..=dispatches + 4.0)
+                    }
+                    _ => arm.barriers_emitted_per_token.map(|emitted| emitted..=emitted),
+                };
+                let flushes = arm.driver_flushes_per_token;
+                let flushes = flushes.unwrap_or_else(|| panic!("not counted: {:?}", report.notes));
+                assert!(expected.unwrap().contains(&flushes), "{flushes} on {driver}: {arm:?}");
             }
         }
         let emitted = |policy| arm(policy).barriers_emitted_per_token.unwrap();

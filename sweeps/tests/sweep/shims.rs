@@ -11,9 +11,17 @@ use crate::bench::{Bench, Swept};
 
 const DEVICE: &str = "AMD Radeon Graphics (RADV NAVI31)";
 
-/// A dynamic loader that notes how it was called and starts the program as if it had been called directly.
+/// A dynamic loader that notes how it was called and starts the program as if it had been called directly. Where it is
+/// to preload a packet counter, it leaves the counter's report: three flushes a token and nine for loading the model.
 const LOADER: &str = r#"#!/usr/bin/env bash
 echo "$AMDGPU_GPU_ID $VK_DRIVER_FILES $*" >>"$(dirname "$0")/log"
+if [[ "$*" == *counter.so:* ]]; then
+  tokens=32
+  [[ "$*" == *"--tokens 5"* ]] && tokens=5
+  echo "{\"schema\": 1, \"interposed_first\": true, \"devices\": [{\"unreadable_submits\": 0, \"total\": {\"pm4\":
+    {\"cs_partial_flushes\": $((3 * tokens + 9)), \"unreadable\": 0, \"truncated\": 0, \"limited\": 0}}}]}" \
+    >"$ZINC_BARRIER_PACKETS"
+fi
 while [[ $1 == --* ]]; do shift 2; done
 exec "$@"
 "#;
@@ -54,6 +62,9 @@ impl Shims {
         let mut command = self.bench.command();
         command.env("XDG_CACHE_HOME", self.bench.path("cache"));
         command.arg("--out").arg(self.bench.path("out")).args(["--reps", "2"]).args(args);
+        if !args.contains(&"--packets") {
+            command.args(["--packets", "off"]);
+        }
         self.bench.swept(command.output().unwrap())
     }
 
@@ -118,6 +129,40 @@ fn every_run_starts_through_the_shims_loader_and_none_is_made_to_prove_anything(
         assert!(start.starts_with(&begin), "{start}");
         assert!(start.contains(&format!("libamdgpu_noop_drm_shim.so {} ", engine.display())), "{start}");
     }
+}
+
+#[test]
+fn with_a_packet_counter_the_drivers_own_flushes_stand_beside_the_layers_counts() {
+    let shims = navi31().set_up();
+    let counter = shims.bench.path("counter.so");
+    fs::write(&counter, "").unwrap();
+    let args =
+        ["--driver", "radv-shim:navi31", "--policy", "alias-only", "--packets", counter.to_str().unwrap()];
+    let swept = shims.sweep(&args).expect(0);
+    for arm in &swept.report().arms {
+        assert_eq!(arm.driver_flushes_per_token, Some(3.0), "{arm:?}");
+        assert_eq!(
+            arm.runs,
+            if arm.policy.is_some() { 2 } else { 1 },
+            "runs with the counter are no timed ones"
+        );
+    }
+    assert!(swept.report().blake3.contains_key("packets"));
+    assert!(swept.stdout.contains("driver flushes"), "{}", swept.stdout);
+    let (with, without): (Vec<_>, Vec<_>) =
+        shims.starts().into_iter().partition(|start| start.contains("counter.so:"));
+    assert_eq!(
+        (with.len(), without.len()),
+        (6, 1 + 5),
+        "set-up and packets; devices, engine alone and timed"
+    );
+}
+
+#[test]
+fn a_packet_counter_that_was_named_and_is_not_there_is_missing() {
+    let args = ["--driver", "radv-shim:navi31", "--packets", "no/such.so"];
+    let swept = navi31().set_up().sweep(&args).expect(3);
+    assert!(swept.stderr.contains("no/such.so") && swept.stderr.contains("zinc-packets"), "{}", swept.stderr);
 }
 
 #[test]
