@@ -110,6 +110,9 @@ struct Version {
 #[cold]
 fn identify(fd: c_int) {
     let (mut name, mut date, mut desc) = ([0u8; 64], [0u8; 64], [0u8; 64]);
+    // Found now, while no lock is held: the dynamic loader has locks of its own, and a library that it is starting may
+    // wait for ours.
+    let _ = (MMAP.next(), MUNMAP.next());
     // One byte less: Mesa's shims may copy up to the length and add no end.
     let mut version = Version {
         major: 0,

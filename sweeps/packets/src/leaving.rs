@@ -1,8 +1,8 @@
 //! The report of a program that ends by `_exit`.
 //!
-//! `_exit` may be called from a signal handler, for instance one that has caught a crash. If the signal came while its
-//! thread was inside the allocator, writing a report would wait for that thread forever, and a program that would have
-//! ended hangs. So a clock runs meanwhile: when it rings, the process ends at once, with the status that it asked for.
+//! `_exit` may be called from a signal handler, for instance one that has caught a crash. The signal may have come
+//! while its thread held a lock that writing a report needs (the dynamic loader's, or that of standard error), and a
+//! program that would have ended would hang. So a clock runs meanwhile: when it rings, the process ends at once, with the status that it asked for.
 //! Taking over a signal is harmless here, since the process has nothing more to do than to end.
 
 use crate::state;

@@ -15,6 +15,10 @@
 //! allocator that calls `mmap`) passes the call on; arguments are copied through the kernel, which reports a bad
 //! pointer where a load would fault; and command buffers are read only while the lock is held that `munmap` also takes.
 //!
+//! And it has an allocator of its own. The program's may call `mmap` while it holds its locks; that call waits here
+//! for a thread that is counting; if that thread in turn waited for the allocator, both would wait forever. The same
+//! allocator may have been interrupted by a signal in whose handler the program ends, and we write the report.
+//!
 //! Only 64-bit Linux with glibc: elsewhere a variadic function can't be written as these are.
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
@@ -25,3 +29,6 @@ mod leaving;
 mod next;
 mod process;
 mod state;
+
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;

@@ -42,7 +42,9 @@ impl Hook {
     #[cold]
     pub(crate) fn resolve(&self) -> *mut c_void {
         let next = self.next();
-        let target = if crate::state::on() { self.counting } else { next };
+        // While the environment is being read, our own allocator may come here: pass it on, and decide another time.
+        let Some(on) = crate::state::decide() else { return next };
+        let target = if on { self.counting } else { next };
         self.target.store(target, Ordering::Release);
         target
     }

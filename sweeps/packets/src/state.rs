@@ -2,6 +2,7 @@
 
 use crate::hooks;
 use std::cell::Cell;
+use std::fs::File;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -24,17 +25,38 @@ thread_local! {
     static BUSY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this process counts. The environment is read once, at the first interposed call.
-pub(crate) fn on() -> bool {
-    PATH.get_or_init(|| {
-        // SAFETY: getauxval and getpid have no preconditions.
-        let (secure, pid) = unsafe { (libc::getauxval(libc::AT_SECURE) != 0, libc::getpid()) };
-        let value =
-            std::env::var(VARIABLE).ok().filter(|value| !value.is_empty() && value != "off" && !secure);
-        OWNER.store(pid, Ordering::Relaxed);
-        value
+/// Whether this process counts, read from the environment once, at the first interposed call. None when this thread is
+/// in here already.
+pub(crate) fn decide() -> Option<bool> {
+    alone(|| {
+        PATH.get_or_init(|| {
+            // SAFETY: getauxval and getpid have no preconditions.
+            let (secure, pid) = unsafe { (libc::getauxval(libc::AT_SECURE) != 0, libc::getpid()) };
+            OWNER.store(pid, Ordering::Relaxed);
+            let value = std::env::var(VARIABLE).ok();
+            value.filter(|value| !value.is_empty() && value != "off" && !secure)
+        })
+        .is_some()
     })
-    .is_some()
+}
+
+/// Runs `work` unless this thread is inside another `alone`. `errno` is as before.
+fn alone<T>(work: impl FnOnce() -> T) -> Option<T> {
+    // A thread that is being torn down has no more room for its own variables.
+    if BUSY.try_with(|busy| busy.replace(true)).unwrap_or(true) {
+        return None;
+    }
+    // SAFETY: errno's address is valid for the life of the thread.
+    let errno = unsafe { *libc::__errno_location() };
+    let result = catch_unwind(AssertUnwindSafe(work));
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+    let _ = BUSY.try_with(|busy| busy.set(false));
+    if result.is_err() {
+        BROKEN.store(true, Ordering::Relaxed);
+        complain("an internal error ended the count; no report will be written");
+    }
+    result.ok()
 }
 
 /// Whether this is the process that counts, and not a child that it forked.
@@ -49,24 +71,10 @@ pub(crate) fn with<T>(work: impl FnOnce(&mut Tracker) -> T) -> Option<T> {
     if BROKEN.load(Ordering::Relaxed) || !is_owner() {
         return None;
     }
-    // A thread that is being torn down has no more room for its own variables.
-    if BUSY.try_with(|busy| busy.replace(true)).unwrap_or(true) {
-        return None;
-    }
-    // SAFETY: errno's address is valid for the life of the thread.
-    let errno = unsafe { *libc::__errno_location() };
-    let result = catch_unwind(AssertUnwindSafe(|| {
+    alone(|| {
         let tracker = TRACKER.get_or_init(Mutex::default);
         work(&mut tracker.lock().unwrap_or_else(PoisonError::into_inner))
-    }));
-    // SAFETY: as above.
-    unsafe { *libc::__errno_location() = errno };
-    let _ = BUSY.try_with(|busy| busy.set(false));
-    if result.is_err() {
-        BROKEN.store(true, Ordering::Relaxed);
-        complain("an internal error ended the count; no report will be written");
-    }
-    result.ok()
+    })
 }
 
 /// Whether calls reach this library before anything else that interposes them.
@@ -76,7 +84,7 @@ pub(crate) fn first() -> bool {
 
 /// Writes the report, once.
 pub(crate) fn finish() {
-    if !on() || !is_owner() || REPORTED.load(Ordering::Relaxed) {
+    if PATH.get().is_none_or(Option::is_none) || !is_owner() || REPORTED.load(Ordering::Relaxed) {
         return;
     }
     let first = first();
@@ -107,15 +115,19 @@ pub(crate) fn finish() {
     }
 }
 
-/// A report appears whole or not at all.
+/// A report appears whole or not at all. By hand, since the usual crate asks for a random name, and the standard
+/// library's way to one allocates with the program's allocator (see the head of this library).
 fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(text)?;
-    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    file.as_file().set_permissions(permissions)?;
-    file.persist(path)?;
-    Ok(())
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    let part = path.with_file_name(name);
+    let written = File::create(&part).and_then(|mut file| file.write_all(text));
+    let written = written.and_then(|()| std::fs::rename(&part, path));
+    if written.is_err() {
+        // The error that matters is the one that brought us here.
+        let _ = std::fs::remove_file(&part);
+    }
+    written
 }
 
 fn complain(what: &str) {
@@ -138,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_hook_in_a_hook_is_passed_by_and_a_panic_ends_the_counting_only() {
-        assert!(!on(), "the tests run without the variable");
+        assert_eq!(decide(), Some(false), "the tests run without the variable");
         assert_eq!(with(|_| with(|_| ())), Some(None));
         assert_eq!(with(|_| 1), Some(1));
         // SAFETY: errno's address is valid for the life of the thread.
