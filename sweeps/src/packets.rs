@@ -8,13 +8,56 @@
 //! Walking takes time, on the same thread that submits. So runs with the counter are runs of their own and their CPU
 //! time is not looked at.
 
+use std::path::{Path, PathBuf};
+
 use serde::Deserialize;
+
+use crate::error::SweepError;
 
 /// The version of the counter's report that is understood here.
 const SCHEMA: u32 = 1;
 
 /// Names the file for the counter's report, and turns the counter on.
 pub const VARIABLE: &str = "ZINC_BARRIER_PACKETS";
+
+/// The counter's file name.
+const NAME: &str = "libzinc_packets.so";
+
+/// The counter's library: where it is said to be, or beside this program if it is there, or none, as when `off` is
+/// said.
+///
+/// # Errors
+///
+/// [`SweepError::Missing`] when it is not where it was said to be, or where no dynamic loader could be told to look.
+pub fn library(given: Option<&Path>) -> Result<Option<PathBuf>, SweepError> {
+    let path = match given {
+        Some(given) if given == Path::new("off") => return Ok(None),
+        Some(given) if given.is_file() => std::path::absolute(given).unwrap_or_else(|_| given.into()),
+        Some(given) => {
+            return Err(SweepError::Missing(format!(
+                "the packet counter is not at '{}'; build it with `cargo build --release -p zinc-packets`, or leave it \
+                 out with --packets off",
+                given.display()
+            )));
+        }
+        None => {
+            let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(NAME)));
+            match beside.filter(|path| path.is_file()) {
+                Some(path) => path,
+                None => return Ok(None),
+            }
+        }
+    };
+    // The dynamic loader takes both to separate the libraries that it is to preload.
+    if path.as_os_str().as_encoded_bytes().iter().any(|b| b" :".contains(b)) {
+        return Err(SweepError::Missing(format!(
+            "the packet counter cannot be loaded from '{}', whose path holds a space or a colon; copy it elsewhere and \
+             name it with --packets, or leave it out with --packets off",
+            path.display()
+        )));
+    }
+    Ok(Some(path))
+}
 
 #[derive(Deserialize)]
 struct Document {
@@ -99,6 +142,18 @@ mod tests {
         "pm4": {"cs_partial_flushes": 7, "acquires": 9, "unreadable": 0, "truncated": 0, "limited": 0}}}"#;
     const APPLE: &str = r#"{"driver": "asahi", "unreadable_submits": 0, "queues": [], "total": {"other_buffers": 0,
         "cdm": {"barriers": 8, "links": 7, "unreadable": 0, "limited": 0}}}"#;
+
+    #[test]
+    fn a_counter_is_taken_from_where_it_is_said_to_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let (good, bad) = (folder.path().join("c.so"), folder.path().join("a b.so"));
+        assert!(library(Some(&good)).unwrap_err().to_string().contains("zinc-packets"));
+        std::fs::write(&good, "").unwrap();
+        std::fs::write(&bad, "").unwrap();
+        assert_eq!(library(Some(&good)).unwrap(), Some(good));
+        assert!(library(Some(&bad)).unwrap_err().to_string().contains("space"));
+        assert_eq!(library(Some(Path::new("off"))).unwrap(), None);
+    }
 
     #[test]
     fn flushes_of_either_hardware_are_counted() {

@@ -21,6 +21,7 @@ use crate::gates::{Gate, Status};
 use crate::host;
 use crate::outcome::Observation;
 use crate::output::Folder;
+use crate::packets;
 use crate::plan::{Role, RunSpec, drop_orders, fixed_runs, recorded_runs, sample, takes_drops};
 use crate::progress::Progress;
 use crate::report::{Git, Host, Report, SCHEMA_VERSION, Settings};
@@ -45,7 +46,7 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
         }
     }
     let (drivers, shims) = split(cli)?;
-    let packets = if shims.is_empty() { None } else { packet_counter(cli)? };
+    let packets = if shims.is_empty() { None } else { packets::library(cli.packets.as_deref())? };
     let engine = Engine::new(&program, &layer, packets.as_deref(), stop)?;
     let mut blake3: BTreeMap<String, String> = [("engine", &program), ("layer", &layer)]
         .into_iter()
@@ -251,35 +252,6 @@ fn split(cli: &Cli) -> Result<(Vec<DriverSpec>, Vec<Shim>), SweepError> {
         }
     }
     Ok((drivers, shims))
-}
-
-/// The packet counter's library: where it was said to be, or beside this program if it is there, or none.
-fn packet_counter(cli: &Cli) -> Result<Option<PathBuf>, SweepError> {
-    const NAME: &str = "libzinc_packets.so";
-    let path = match cli.packets.as_deref() {
-        Some(given) if given == Path::new("off") => return Ok(None),
-        Some(given) if given.is_file() => std::path::absolute(given).unwrap_or_else(|_| given.into()),
-        Some(given) => {
-            return Err(SweepError::Missing(format!(
-                "the packet counter is not at '{}'; build it with `cargo build --release -p zinc-packets`, or leave it \
-                 out with --packets off",
-                given.display()
-            )));
-        }
-        None => match beside(None, NAME, "", "") {
-            Ok(path) => path,
-            Err(_) => return Ok(None),
-        },
-    };
-    // The dynamic loader takes both to separate the libraries that it is to preload.
-    if path.as_os_str().as_encoded_bytes().iter().any(|b| b" :".contains(b)) {
-        return Err(SweepError::Missing(format!(
-            "the packet counter cannot be loaded from '{}', which holds a space or a colon; copy it elsewhere and name it \
-             with --packets, or leave it out with --packets off",
-            path.display()
-        )));
-    }
-    Ok(Some(path))
 }
 
 /// The path that was given, or the file of that name beside this program.

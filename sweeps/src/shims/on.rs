@@ -17,16 +17,21 @@ use super::ShimDriver;
 use super::folders::Cache;
 use super::launch::Shim;
 use crate::error::SweepError;
+use crate::packets;
 
 const ABOUT: &str = "\
 Examples:
   sweep on radv-shim:navi31 -- vulkaninfo --summary
   sweep on honeykrisp-shim -- target/release/engine bench
   VK_INSTANCE_LAYERS=zinc_barrier sweep on radv-shim:gfx1201 -- APPLICATION
+  ZINC_BARRIER_PACKETS=packets.json sweep on radv-shim:gfx1201 -- APPLICATION
+      Also counts the packets that the driver submits (needs libzinc_packets.so beside this program).
 
-COMMAND must be a program for x86-64 with shared libraries, not a script. A name without a slash is looked for among
-the programs that come with the driver (vulkaninfo), then in PATH. Nothing executes: what COMMAND computes is garbage,
-and a rate that it prints is the processor's. What it records and submits is what it would on the real card.
+COMMAND must be a program for x86-64 with shared libraries, not a script. A name without a slash is looked for among \
+the programs that come with the driver (vulkaninfo), then in PATH.
+
+Nothing executes: what COMMAND computes is garbage, and a rate that it prints is the processor's. What it records and \
+submits is what it would on the real card.
 
 Exit status: the program's own; 3 when the driver is not set up or the program cannot be started on it.";
 
@@ -57,7 +62,7 @@ pub fn run(args: &OnArgs) -> Result<Infallible, SweepError> {
     })?;
     let mut env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     shim.apply(&mut env);
-    let mut command = shim.command(&program, None);
+    let mut command = shim.command(&program, counter()?.as_deref());
     command.args(&args.command[1..]).env_clear().envs(env);
     eprintln!(
         "sweep: on {}: nothing executes here; results are garbage and rates are this processor's",
@@ -65,6 +70,20 @@ pub fn run(args: &OnArgs) -> Result<Infallible, SweepError> {
     );
     let source = command.exec();
     Err(SweepError::System { what: format!("cannot start '{}'", program.display()), source })
+}
+
+/// The packet counter, where its variable asks for a report.
+fn counter() -> Result<Option<PathBuf>, SweepError> {
+    if std::env::var_os(packets::VARIABLE).is_none_or(|value| value.is_empty()) {
+        return Ok(None);
+    }
+    packets::library(None)?.map(Some).ok_or_else(|| {
+        SweepError::Missing(format!(
+            "{} is set, but the packet counter is not beside this program: build it with `cargo build --release -p \
+             zinc-packets`, or unset the variable",
+            packets::VARIABLE
+        ))
+    })
 }
 
 /// The program's file.

@@ -16,12 +16,13 @@ use crate::error::SweepError;
 const SCRIPT: &str = include_str!("fetch.sh");
 
 const ABOUT: &str = "\
-Fetches about 120 MB from a Debian mirror into ${XDG_CACHE_HOME:-~/.cache}/zinc-barrier/shims, once, and unpacks it there
-(about 550 MB). Needs no root and changes nothing else. Needs apt-get, dpkg-deb and Debian's archive keys, so: Debian or
-Ubuntu, x86-64. Where the system's package sources name no Debian mirror (Ubuntu), ZINC_BARRIER_MIRROR must name one,
-such as http://HOST/debian. An interrupted set-up is resumed by running it again.
+Fetches about 120 MB from a Debian mirror into ${XDG_CACHE_HOME:-~/.cache}/zinc-barrier/shims, once, and unpacks it there \
+(about 550 MB). Needs no root and changes nothing else. An interrupted set-up is resumed by running it again.
 
-Exit status: 0 there; 1 could not be fetched, or (--where, --versions) not there; 2 usage error; 3 something that this
+Needs apt-get, dpkg-deb and Debian's archive keys, so: Debian or Ubuntu, x86-64. Where the system's package sources name \
+no Debian mirror (Ubuntu), ZINC_BARRIER_MIRROR must name one, such as http://HOST/debian.
+
+Exit status: 0 there; 1 could not be fetched, or (--where, --versions) not there; 2 usage error; 3 something that this \
 needs is missing.";
 
 /// The arguments of `sweep setup-shims`.
