@@ -4,23 +4,29 @@
 //! overlap this range?" once per access of an operation, and merges sets when classes meet. Intervals are kept
 //! disjoint and sorted per allocation, so a set never holds more entries than there are gaps between what was
 //! touched, however many operations touched it.
+//!
+//! Everything is in sorted vectors. A program has a handful of allocations and a few dozen places in each; at these
+//! sizes a vector is searched and shifted faster than any tree or hash table is followed, and merging two sets reuses
+//! the larger one's memory.
 
 use crate::access::{MemoryId, Range};
-use std::collections::{BTreeMap, HashMap};
+
+/// Start and end of an interval; end is past the last byte.
+type Interval = (u64, u64);
 
 /// The bytes that some accesses touched.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RangeSet {
     /// Something unknown was touched: overlaps everything.
     anywhere: bool,
-    /// Per allocation, start to end of disjoint, non-adjacent, non-empty intervals.
-    memories: HashMap<MemoryId, BTreeMap<u64, u64>>,
+    /// By allocation: disjoint, non-adjacent, non-empty intervals, sorted.
+    memories: Vec<(MemoryId, Vec<Interval>)>,
 }
 
 impl RangeSet {
     /// Everything.
     pub fn anywhere() -> RangeSet {
-        RangeSet { anywhere: true, memories: HashMap::new() }
+        RangeSet { anywhere: true, memories: Vec::new() }
     }
 
     /// Whether no byte is in it.
@@ -29,31 +35,38 @@ impl RangeSet {
         !self.anywhere && self.memories.is_empty()
     }
 
+    fn find(&self, memory: MemoryId) -> Result<usize, usize> {
+        self.memories.binary_search_by_key(&memory, |m| m.0)
+    }
+
     /// Adds the bytes of `range`.
     pub fn insert(&mut self, range: &Range) {
         match *range {
             Range::Anywhere => self.anywhere = true,
             Range::Bytes { end, start, .. } if end <= start => {}
-            Range::Bytes { memory, start, end } => {
-                insert_interval(self.memories.entry(memory).or_default(), start, end)
-            }
+            Range::Bytes { memory, start, end } => match self.find(memory) {
+                Ok(at) => insert_interval(&mut self.memories[at].1, (start, end)),
+                Err(at) => self.memories.insert(at, (memory, vec![(start, end)])),
+            },
         }
     }
 
     /// Adds all of `other`.
     pub fn merge(&mut self, mut other: RangeSet) {
         self.anywhere |= other.anywhere;
-        if self.memories.is_empty() {
+        if self.memories.len() < other.memories.len() {
             std::mem::swap(&mut self.memories, &mut other.memories);
-            return;
         }
         for (memory, mut theirs) in other.memories {
-            let ours = self.memories.entry(memory).or_default();
-            if ours.len() < theirs.len() {
-                std::mem::swap(ours, &mut theirs);
-            }
-            for (start, end) in theirs {
-                insert_interval(ours, start, end);
+            match self.find(memory) {
+                Err(at) => self.memories.insert(at, (memory, theirs)),
+                Ok(at) => {
+                    let ours = &mut self.memories[at].1;
+                    if ours.len() < theirs.len() {
+                        std::mem::swap(ours, &mut theirs);
+                    }
+                    theirs.into_iter().for_each(|interval| insert_interval(ours, interval));
+                }
             }
         }
     }
@@ -66,29 +79,28 @@ impl RangeSet {
         match *range {
             Range::Anywhere => !self.memories.is_empty(),
             Range::Bytes { end, start, .. } if end <= start => false,
-            Range::Bytes { memory, start, end } => self.memories.get(&memory).is_some_and(|intervals| {
-                // The last interval that begins before `end` reaches furthest of those that do.
-                intervals.range(..end).next_back().is_some_and(|(_, last)| *last > start)
+            Range::Bytes { memory, start, end } => self.find(memory).is_ok_and(|at| {
+                let intervals = &self.memories[at].1;
+                // The first interval that ends behind `start` begins before any other that does.
+                let first = intervals.partition_point(|i| i.1 <= start);
+                intervals.get(first).is_some_and(|i| i.0 < end)
             }),
         }
     }
 }
 
-/// Adds `start..end`, swallowing what it touches.
-fn insert_interval(intervals: &mut BTreeMap<u64, u64>, mut start: u64, mut end: u64) {
-    if let Some((&s, &e)) = intervals.range(..=start).next_back() {
-        if e >= end {
-            return;
-        }
-        if e >= start {
-            start = s;
+/// Adds an interval, swallowing those that it overlaps or touches.
+fn insert_interval(intervals: &mut Vec<Interval>, (start, end): Interval) {
+    let first = intervals.partition_point(|i| i.1 < start);
+    let last = first + intervals[first..].partition_point(|i| i.0 <= end);
+    match &mut intervals[first..last] {
+        [] => intervals.insert(first, (start, end)),
+        [only] => *only = (only.0.min(start), only.1.max(end)),
+        [begin, .., finish] => {
+            *begin = (begin.0.min(start), finish.1.max(end));
+            intervals.drain(first + 1..last);
         }
     }
-    while let Some((&s, &e)) = intervals.range(start..=end).next() {
-        end = end.max(e);
-        intervals.remove(&s);
-    }
-    intervals.insert(start, end);
 }
 
 #[cfg(test)]
@@ -116,9 +128,9 @@ mod tests {
             a.merge(b);
             prop_assert_eq!(a.overlaps(&probe), ranges.iter().any(|r| r.overlaps(&probe)));
             prop_assert_eq!(a.is_empty(), ranges.iter().all(|r| r.is_empty()));
-            for intervals in a.memories.values() {
-                let flat: Vec<_> = intervals.iter().collect();
-                prop_assert!(flat.windows(2).all(|w| w[0].1 < w[1].0), "intervals stay disjoint and apart");
+            prop_assert!(a.memories.is_sorted_by_key(|m| m.0));
+            for (_, intervals) in &a.memories {
+                prop_assert!(intervals.windows(2).all(|w| w[0].1 < w[1].0), "intervals stay disjoint and apart");
             }
         }
     }
