@@ -53,7 +53,7 @@ fn instances() -> &'static Instances {
 fn settings() -> (Arc<Settings>, Arc<[String]>) {
     static SETTINGS: OnceLock<(Arc<Settings>, Arc<[String]>)> = OnceLock::new();
     let known = SETTINGS.get_or_init(|| {
-        let (settings, warnings) = Settings::from_environment();
+        let (settings, warnings) = Settings::in_force();
         settings.warn(warnings.iter().cloned());
         (Arc::new(settings), warnings.into())
     });

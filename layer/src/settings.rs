@@ -79,17 +79,23 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Reads this process's environment; the warnings are lines for stderr.
+    /// What holds in this process; the warnings are lines for stderr.
     ///
     /// In a process with more rights than its caller, and where `DISABLE_ZINC_BARRIER` is set, the result is
     /// [`Settings::inert`] without any warning, whatever else the environment holds.
-    pub fn from_environment() -> (Settings, Vec<String>) {
+    pub fn in_force() -> (Settings, Vec<String>) {
         // A loader keeps an implicit layer out when its manifest's variable says so, but not an explicit one that
         // VK_INSTANCE_LAYERS names. Whoever sets the variable wants the layer gone: then it is as good as gone.
         let disabled = std::env::var_os(var::DISABLE).is_some();
         if is_secure_process() || disabled {
-            return (Settings::inert(), Vec::new());
+            (Settings::inert(), Vec::new())
+        } else {
+            Settings::from_environment()
         }
+    }
+
+    /// What this process's environment asks for, and one line for each thing that cannot be honoured.
+    pub fn from_environment() -> (Settings, Vec<String>) {
         let (settings, mut warnings) = Settings::from_lookup(|name| std::env::var_os(name));
         warnings.extend(unknown_variables(std::env::vars_os().map(|(name, _)| name)));
         (settings, warnings)

@@ -228,7 +228,7 @@ where
 {
     let mut found = Vec::new();
     if search.is_set(DISABLE) {
-        found.push(format!("{DISABLE} is set, so {ENABLE}=1 does nothing; unset it"));
+        found.push(format!("{DISABLE} is set, so the layer stays out or does nothing; unset it"));
     }
     for kind in Kind::ALL {
         found.extend(search.filtered(kind).map(|variable| {
