@@ -144,11 +144,7 @@ fn build(device: &Device, written_at: WrittenAt) -> Report {
         });
     }
     report.notes.extend(device.warnings.iter().cloned());
-    if device.has_failed() {
-        report.notes.push(
-            "The layer failed in this process and passed the rest through: counts are incomplete.".into(),
-        );
-    }
+    report.layer_failed = device.has_failed();
     report
 }
 

@@ -30,7 +30,7 @@ use variables::{self as var, Variable};
 /// The policy where none is named.
 pub const DEFAULT_POLICY: Policy = Policy::AliasOnly;
 
-/// Where writes may land unless the user says otherwise: docs/semantics.md, "Writes out of bounds", says why.
+/// Where writes may land unless the user says otherwise: docs/semantics.md, rule 11, says why.
 pub const DEFAULT_OUT_OF_BOUNDS: OutOfBounds = OutOfBounds::Trust;
 
 /// Bytes to which ranges are widened unless the user says otherwise.
@@ -169,7 +169,7 @@ pub fn is_secure_process() -> bool {
 }
 
 /// The order in which operations are issued wherever the emitted barriers leave it free.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shuffle {
     /// As recorded.
     #[default]

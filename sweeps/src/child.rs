@@ -30,10 +30,6 @@ use crate::shims::launch::Shim;
 /// Characters of a child's stderr that go into a reason.
 const STDERR_LIMIT: usize = 300;
 
-/// How the layer's note begins that says that it gave up and passed everything through: from there on the run was one
-/// of `stock`, whatever policy stands in the report.
-const LAYER_FAILED: &str = "The layer failed";
-
 /// How long `engine info` may take: it opens every driver on the machine, some of which are slow to start.
 const INFO_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -296,8 +292,9 @@ fn check_report(spec: &RunSpec, report: &Report) -> Result<(), Failure> {
             return Err(Failure::LayerDiffers(format!("{what} {found} instead of {asked}")));
         }
     }
-    if let Some(note) = report.notes.iter().find(|note| note.starts_with(LAYER_FAILED)) {
-        return Err(Failure::LayerDiffers(note.clone()));
+    if report.layer_failed {
+        // From there on the run was one of `stock`, whatever policy stands in the report.
+        return Err(Failure::LayerDiffers("it failed and passed the rest through".into()));
     }
     if report.totals.dispatches == 0 {
         return Err(Failure::LayerDiffers("it saw no dispatch".into()));

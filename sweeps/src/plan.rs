@@ -27,6 +27,7 @@
 
 use std::fmt;
 
+pub use zinc_barrier::settings::Shuffle;
 use zinc_hazard::Policy;
 
 /// How many seeded permutations a correct policy is run under, beside the reversal.
@@ -34,27 +35,6 @@ pub const SEEDED_SHUFFLES: u64 = 3;
 
 /// Tokens of a set-up run: the shortest chunk that the engine takes.
 pub const SETUP_TOKENS: u64 = 5;
-
-/// `ZINC_BARRIER_SHUFFLE`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Shuffle {
-    /// The application's own order.
-    Off,
-    /// Every pair that the emitted barriers leave free, in reverse.
-    Reverse,
-    /// A permutation drawn with this seed.
-    Seed(u64),
-}
-
-impl fmt::Display for Shuffle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Off => f.pad("off"),
-            Self::Reverse => f.pad("reverse"),
-            Self::Seed(seed) => f.pad(&seed.to_string()),
-        }
-    }
-}
 
 /// Why a run is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

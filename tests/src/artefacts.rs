@@ -45,6 +45,11 @@ pub fn stream() -> PathBuf {
     find("stream")
 }
 
+/// The command that writes docs/driver-truth.md.
+pub fn driver_truth() -> PathBuf {
+    find("driver-truth")
+}
+
 /// The mock driver's library.
 pub fn mock_driver() -> PathBuf {
     find("examples/libmock_driver.so")

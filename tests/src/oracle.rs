@@ -41,7 +41,7 @@ pub fn oracles(test: &str) -> Option<Oracles> {
 }
 
 /// Says on stderr, and in the file that `tests/run` shows at its end, that a test was not run.
-fn not_run(test: &str, why: &str) {
+pub fn not_run(test: &str, why: &str) {
     let line = format!("not-run: {test}: {why}");
     eprintln!("{line}");
     if let Some(path) = std::env::var_os("ZINC_BARRIER_NOT_RUN") {

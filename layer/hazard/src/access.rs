@@ -1,7 +1,7 @@
 //! What an operation touches: ranges of memory, and how.
 //!
 //! A range is a place in a *memory allocation*, never in a buffer: two buffers may alias one allocation, and then
-//! they conflict (docs/semantics.md, "Model"). The identity of an allocation is a number that the caller never
+//! they conflict (docs/semantics.md, "The world of the model"). The identity of an allocation is a number that the caller never
 //! uses twice, because Vulkan handles are reused after destruction.
 
 use crate::scope::{Flags, Stages};

@@ -347,7 +347,7 @@ pub struct Scope {
 /// A global memory barrier: what `vkCmdPipelineBarrier` with one `VkMemoryBarrier` asks for.
 ///
 /// Buffer and image barriers are widened to this before they reach the tracker, since their execution part is
-/// global anyway and Vulkan drivers ignore the ranges (docs/semantics.md, "Model").
+/// global anyway and Vulkan drivers ignore the ranges (docs/semantics.md, "The world of the model").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Barrier {
     /// The first synchronisation scope: what must have happened.

@@ -36,6 +36,9 @@ pub struct Report {
     pub out_of_bounds: OutOfBounds,
     /// Ranges were widened to multiples of this many bytes before they were compared.
     pub granule: u64,
+    /// The layer failed in this process and passed the rest through, as under `stock`: the counts are incomplete.
+    #[serde(default)]
+    pub layer_failed: bool,
     /// When the report was written.
     pub written_at: WrittenAt,
     /// What was executed: a command buffer that was submitted twice counts twice.
@@ -153,6 +156,7 @@ impl Report {
             mutate: None,
             out_of_bounds: OutOfBounds::WholeBuffer,
             granule: 64,
+            layer_failed: false,
             written_at: WrittenAt::DeviceDestruction,
             totals: Counts::default(),
             recorded: Counts::default(),

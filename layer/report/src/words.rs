@@ -44,6 +44,12 @@ impl Report {
 
     fn standard_notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
+        if self.layer_failed {
+            notes.push(
+                "The layer failed in this process and passed the rest through: the counts are incomplete."
+                    .into(),
+            );
+        }
         // A mutation alone makes a run incorrect too, and has a note of its own.
         if !self.policy_is_correct && (self.mutate.is_none() || self.policy == "none") {
             notes.push(format!(
