@@ -22,6 +22,10 @@ impl Relation {
         if stages.is_empty() || flags.is_empty() || self.covers(stages, flags) {
             return;
         }
+        if self.groups.is_empty() {
+            self.groups.push((stages, flags));
+            return;
+        }
         let mut fresh = stages;
         let mut groups: SmallVec<[(Stages, Flags); 2]> = SmallVec::new();
         let mut put = |stages: Stages, flags: Flags| {

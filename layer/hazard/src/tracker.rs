@@ -188,6 +188,8 @@ pub struct Tracker {
     pending: Option<Barrier>,
     /// A pending barrier names the host in its second scope.
     host_waits: bool,
+    /// The barrier taken apart last: streams tend to repeat one.
+    last_expanded: (Barrier, Expanded),
     #[cfg(test)]
     fault: Option<Fault>,
 }
@@ -201,6 +203,7 @@ impl Tracker {
             all_asked: Barrier::default(),
             pending: None,
             host_waits: false,
+            last_expanded: (Barrier::default(), Expanded::new(&Barrier::default())),
             #[cfg(test)]
             fault: None,
         };
@@ -248,7 +251,7 @@ impl Tracker {
     pub fn asked(&mut self, barrier: Barrier) {
         self.all_asked = self.all_asked.join(barrier);
         self.pending = Some(self.pending.map_or(barrier, |p| p.join(barrier)));
-        let expanded = Expanded::new(&barrier);
+        let expanded = self.expand(barrier);
         self.host_waits |= expanded.dst.0.contains(Stages::HOST);
         self.advance(&expanded, |class| &mut class.asked);
     }
@@ -315,8 +318,16 @@ impl Tracker {
                 self.classes.retain(|c| !c.prefix);
             }
         }
-        self.advance(&Expanded::new(&barrier), |class| &mut class.emitted);
+        let expanded = self.expand(barrier);
+        self.advance(&expanded, |class| &mut class.emitted);
         Due { barrier, cause }
+    }
+
+    fn expand(&mut self, barrier: Barrier) -> Expanded {
+        if self.last_expanded.0 != barrier {
+            self.last_expanded = (barrier, Expanded::new(&barrier));
+        }
+        self.last_expanded.1
     }
 
     /// Takes `barrier` into one of the two reaches of every class.
@@ -326,7 +337,8 @@ impl Tracker {
         #[cfg(not(test))]
         let chains = true;
         let mut split: SmallVec<[Class; 4]> = SmallVec::new();
-        for class in &mut self.classes {
+        let mut changed: SmallVec<[usize; 8]> = SmallVec::new();
+        for (index, class) in self.classes.iter_mut().enumerate() {
             let continues = chains && reach(class).stages.intersects(barrier.src_execution);
             if !continues {
                 let (stages, flags) = class.covered(barrier);
@@ -347,31 +359,40 @@ impl Tracker {
                 }
                 (class.stages, class.flags) = (stages, flags);
             }
-            let did = class.did;
+            // A write flag shows the write to nobody: kept, it would look like something still pending.
+            let shown = match class.did {
+                Did::Read => Flags::empty(),
+                Did::Write | Did::WriteAvailable => barrier.dst.1 & (Flags::READS | Flags::UNNAMED),
+            };
             let reach = reach(class);
-            reach.stages |= barrier.dst_execution;
-            if did != Did::Read {
-                // A write flag shows the write to nobody: kept, it would look like something still pending.
-                reach.visible.add(barrier.dst.0, barrier.dst.1 & (Flags::READS | Flags::UNNAMED));
+            if reach.stages.contains(barrier.dst_execution) && reach.visible.covers(barrier.dst.0, shown) {
+                continue;
             }
+            changed.push(index);
+            reach.stages |= barrier.dst_execution;
+            reach.visible.add(barrier.dst.0, shown);
         }
-        self.classes.extend(split);
-        self.merge_equal();
+        if split.is_empty() {
+            self.merge_changed(&changed);
+        } else {
+            self.classes.extend(split);
+            let all: SmallVec<[usize; 16]> = (0..self.classes.len()).collect();
+            self.merge_changed(&all);
+        }
     }
 
-    fn merge_equal(&mut self) {
-        let mut i = 0;
-        while i < self.classes.len() {
-            let mut j = i + 1;
-            while j < self.classes.len() {
-                if self.classes[i].is_same_state(&self.classes[j]) {
-                    let twin = self.classes.swap_remove(j);
-                    self.classes[i].ranges.merge(twin.ranges);
-                } else {
-                    j += 1;
-                }
+    /// Merges those of the classes at `changed`, in ascending order, that are now in the state of another. No two others
+    /// can have become equal.
+    fn merge_changed(&mut self, changed: &[usize]) {
+        // From the back: what swap_remove puts in the place of a class was behind it, and has been looked at.
+        for &index in changed.iter().rev() {
+            let class = &self.classes[index];
+            let twin = (0..self.classes.len()).find(|&i| i != index && self.classes[i].is_same_state(class));
+            if let Some(twin) = twin {
+                let ranges = std::mem::take(&mut self.classes[index].ranges);
+                self.classes[twin].ranges.merge(ranges);
+                self.classes.swap_remove(index);
             }
-            i += 1;
         }
     }
 
