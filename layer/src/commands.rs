@@ -140,29 +140,29 @@ pub unsafe extern "system" fn cmd_bind_descriptor_sets(
     // SAFETY: the application's own arguments, passed on.
     unsafe {
         let Some(context) = context(buffer) else { return };
+        if point == vk::PipelineBindPoint::COMPUTE {
+            context.with(|state| {
+                let known = bind_sets(
+                    &mut state.recorder.bound.sets,
+                    &context.device,
+                    (layout, first as usize),
+                    slice(sets, count),
+                    slice(offsets, offset_count),
+                );
+                if let Some(segment) = &mut state.segment {
+                    if known {
+                        segment.bind_sets(&state.recorder.bound.sets);
+                    } else {
+                        // Before the bind goes on: a release binds again what was bound before it.
+                        segment.release(&context.device.next, buffer);
+                        segment.close();
+                    }
+                }
+            });
+        }
         if let Some(bind) = context.device.next.cmd_bind_descriptor_sets {
             bind(buffer, point, layout, first, count, sets, offset_count, offsets);
         }
-        if point != vk::PipelineBindPoint::COMPUTE {
-            return;
-        }
-        context.with(|state| {
-            let known = bind_sets(
-                &mut state.recorder.bound.sets,
-                &context.device,
-                (layout, first as usize),
-                slice(sets, count),
-                slice(offsets, offset_count),
-            );
-            if let Some(segment) = &mut state.segment {
-                if known {
-                    segment.bind_sets(&state.recorder.bound.sets);
-                } else {
-                    segment.release(&context.device.next, buffer);
-                    segment.close();
-                }
-            }
-        });
     }
 }
 

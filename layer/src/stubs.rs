@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 /// How many names have stubs. Vulkan 1.4 with all its extensions has some 330 commands.
 pub const COUNT: usize = 768;
@@ -25,6 +25,7 @@ const STRIDE: usize = 16;
 
 /// What an unmodelled command does to what the layer knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Effect {
     /// It may touch any memory.
     Flush,
@@ -125,7 +126,17 @@ impl Targets {
 struct Names {
     indices: HashMap<CString, usize>,
     /// By index.
-    known: Vec<(CString, Effect)>,
+    known: Vec<CString>,
+}
+
+/// The effects by index, as numbers. Stubs run once per draw in a graphics application: they take no lock.
+static EFFECTS: [AtomicU8; COUNT] = [const { AtomicU8::new(Effect::Flush as u8) }; COUNT];
+
+fn effect_of(index: usize) -> Option<Effect> {
+    let number = EFFECTS.get(index)?.load(Ordering::Acquire);
+    [Effect::Flush, Effect::BeginRendering, Effect::EndRendering, Effect::Taint]
+        .into_iter()
+        .find(|effect| *effect as u8 == number)
 }
 
 fn names() -> &'static Mutex<Names> {
@@ -141,7 +152,8 @@ pub fn stub(name: &CStr, effect: Effect) -> Option<(usize, unsafe extern "system
         None if names.known.len() == COUNT => return None,
         None => {
             let index = names.known.len();
-            names.known.push((name.to_owned(), effect));
+            names.known.push(name.to_owned());
+            EFFECTS[index].store(effect as u8, Ordering::Release);
             names.indices.insert(name.to_owned(), index);
             index
         }
@@ -149,10 +161,6 @@ pub fn stub(name: &CStr, effect: Effect) -> Option<(usize, unsafe extern "system
     let address = (&raw const zinc_barrier_stubs) as usize + index * STRIDE;
     // SAFETY: the stub table below has COUNT entries of STRIDE bytes, each a function that keeps the C ABI.
     Some((index, unsafe { std::mem::transmute::<usize, unsafe extern "system" fn()>(address) }))
-}
-
-fn name_and_effect(index: usize) -> Option<(CString, Effect)> {
-    names().lock().known.get(index).cloned()
 }
 
 /// Called by every stub before it jumps on; returns where to.
@@ -163,7 +171,7 @@ fn name_and_effect(index: usize) -> Option<(CString, Effect)> {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn zinc_barrier_before_unmodelled(buffer: vk::CommandBuffer, index: usize) -> usize {
     let effect = crate::context::catch(|| {
-        let (_, effect) = name_and_effect(index)?;
+        let effect = effect_of(index)?;
         // SAFETY: the buffer is the application's.
         unsafe { crate::commands::before_unmodelled(buffer, effect) };
         Some(())
@@ -191,7 +199,7 @@ unsafe fn target(buffer: vk::CommandBuffer, index: usize) -> Option<usize> {
         return Some(known);
     }
     // The stub was handed out by vkGetInstanceProcAddr, or for another device.
-    let (name, _) = name_and_effect(index)?;
+    let name = names().lock().known.get(index).cloned()?;
     // SAFETY: the device is alive and its own.
     let next = unsafe { (device.next.get_device_proc_addr)(device.handle, name.as_ptr()) }?;
     device.stub_targets.set(index, next);
@@ -336,6 +344,11 @@ mod tests {
         let (i, f) = stub(c"vkCmdTestOne", Effect::Flush).unwrap();
         let (j, g) = stub(c"vkCmdTestTwo", Effect::Flush).unwrap();
         assert_eq!(stub(c"vkCmdTestOne", Effect::Flush).unwrap().0, i);
+        let (k, _) = stub(c"vkCmdTestThree", Effect::Taint).unwrap();
+        assert_eq!(
+            (effect_of(i), effect_of(k), effect_of(COUNT)),
+            (Some(Effect::Flush), Some(Effect::Taint), None)
+        );
         assert_ne!(i, j);
         assert_eq!((g as usize).wrapping_sub(f as usize), (j.wrapping_sub(i)).wrapping_mul(STRIDE));
         #[cfg(target_arch = "x86_64")]

@@ -441,9 +441,4 @@ impl Tracker {
     fn is_broken(&self) -> bool {
         false
     }
-
-    /// How many classes there are: what the tracker's own cost grows with.
-    pub fn classes(&self) -> usize {
-        self.classes.len()
-    }
 }
