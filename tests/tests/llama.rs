@@ -14,12 +14,11 @@ use zinc_tests::{Child, Layer, vulkan};
 const CHUNK: u32 = 128;
 const CHUNKS: u32 = 2;
 
-/// The figures in llama.cpp's last line, `Final estimate: PPL = X +/- Y`.
-fn final_estimate(said: &str) -> f64 {
-    let line = said.lines().find(|line| line.contains("Final estimate"));
-    let line = line.unwrap_or_else(|| panic!("no estimate in:\n{said}"));
+/// The figure in llama.cpp's last line, `Final estimate: PPL = X +/- Y`; `None` when the line is not there.
+fn final_estimate(said: &str) -> Option<f64> {
+    let line = said.lines().find(|line| line.contains("Final estimate"))?;
     let figure = line.split("PPL = ").nth(1).and_then(|rest| rest.split_whitespace().next());
-    figure.and_then(|f| f.parse().ok()).unwrap_or_else(|| panic!("no figure in: {line}"))
+    Some(figure.and_then(|f| f.parse().ok()).unwrap_or_else(|| panic!("no figure in: {line}")))
 }
 
 #[test]
@@ -35,17 +34,22 @@ fn its_perplexity_of_the_f32_export_is_the_engine_s() {
     // One byte is one token, and llama.cpp wants a little more than it is going to use.
     fs::write(&text, &held_out[..(CHUNK * (CHUNKS + 1)) as usize]).expect("the folder can be written");
 
-    let theirs = oracles
-        .child("llama-perplexity", folder.path())
-        .args(["-c", &CHUNK.to_string(), "-b", &CHUNK.to_string(), "--chunks", &CHUNKS.to_string()])
-        .args(["-ctk", "f32", "-ctv", "f32", "-fa", "off", "-ngl", "0", "-dev", "none", "-t", "2"])
-        .arg("-m")
-        .arg(&model)
-        .arg("-f")
-        .arg(&text)
-        .run()
-        .succeeded();
-    let theirs = final_estimate(&format!("{}{}", theirs.stdout, theirs.stderr));
+    // llama.cpp writes its log from a thread of its own, and a successful run now and then ends before its last line is
+    // out. Such a run says nothing, so it is made again; that no run says anything is a failure.
+    let run = || {
+        let ended = oracles
+            .child("llama-perplexity", folder.path())
+            .args(["-c", &CHUNK.to_string(), "-b", &CHUNK.to_string(), "--chunks", &CHUNKS.to_string()])
+            .args(["-ctk", "f32", "-ctv", "f32", "-fa", "off", "-ngl", "0", "-dev", "none", "-t", "2"])
+            .arg("-m")
+            .arg(&model)
+            .arg("-f")
+            .arg(&text)
+            .run()
+            .succeeded();
+        final_estimate(&format!("{}{}", ended.stdout, ended.stderr))
+    };
+    let theirs = (0..8).find_map(|_| run()).expect("llama-perplexity never came to an estimate");
     let ours = engine()
         .args([
             "perplexity",
