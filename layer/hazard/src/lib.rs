@@ -5,12 +5,14 @@
 //! feed it streams of their own.
 
 pub mod access;
+mod memo;
 pub mod model;
 pub mod planner;
 pub mod policy;
 mod ranges;
 mod relation;
 pub mod scope;
+mod state;
 pub mod tracker;
 
 pub use access::{Access, Kind, MemoryId, Range};

@@ -77,6 +77,13 @@ impl Planner {
         Planner { policy, tracker, held: 0, counts: Counts::default() }
     }
 
+    /// Begins a new command buffer, and keeps what memory it has.
+    pub fn reset(&mut self) {
+        self.restart();
+        self.held = 0;
+        self.counts = Counts::default();
+    }
+
     /// The policy it decides by.
     pub fn policy(&self) -> Policy {
         self.policy

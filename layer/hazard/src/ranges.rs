@@ -1,73 +1,135 @@
 //! A set of bytes, as the union of the ranges put into it.
 //!
-//! The tracker keeps one such set per class of accesses that are in the same state, asks it "does anything of yours
-//! overlap this range?" once per access of an operation, and merges sets when classes meet. Intervals are kept
-//! disjoint and sorted per allocation, so a set never holds more entries than there are gaps between what was
-//! touched, however many operations touched it.
-//!
-//! Everything is in sorted vectors. A program has a handful of allocations and a few dozen places in each; at these
-//! sizes a vector is searched and shifted faster than any tree or hash table is followed, and merging two sets reuses
-//! the larger one's memory.
+//! The tracker keeps one such set per class of accesses that are in the same state. Most sets are only ever added to:
+//! a class whose emitted barriers cover its asked ones is not asked about its ranges at all. So adding is an append,
+//! and order is made only for sets that are asked (`tidy`): what came last lies in a short unsorted `tail`, what came
+//! before in two sorted vectors, a small `middle` that the tail goes into and a large `main` that the middle goes into
+//! when it has grown to a multiple of the main's square root. A sorted vector alone would shift half of itself at each
+//! insertion, a tree would allocate its nodes; this costs some square root of the size, and no allocation once the
+//! vectors have grown.
 
 use crate::access::{MemoryId, Range};
 
-/// Start and end of an interval; end is past the last byte.
-type Interval = (u64, u64);
+/// Bytes of one allocation; `end` is past the last, and after `start`. Ordered by allocation, then start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Interval {
+    memory: MemoryId,
+    start: u64,
+    end: u64,
+}
+
+impl Interval {
+    fn overlaps(&self, other: &Interval) -> bool {
+        self.start < other.end && other.start < self.end && self.memory == other.memory
+    }
+
+    /// Grows over `next`, which is not before it, if the two overlap or touch.
+    fn swallow(&mut self, next: &Interval) -> bool {
+        let near = self.memory == next.memory && next.start <= self.end;
+        if near {
+            self.end = self.end.max(next.end);
+        }
+        near
+    }
+}
+
+/// How many ranges a set that is asked keeps unsorted: so many are compared faster than searched.
+const SHORT: usize = 12;
+
+/// How many ranges a set that is not asked collects before it drops what it has twice.
+const LONG: usize = 4096;
 
 /// The bytes that some accesses touched.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RangeSet {
-    /// Something unknown was touched: overlaps everything.
+    /// Something unknown was touched: overlaps everything, and nothing else is kept.
     anywhere: bool,
-    /// By allocation: disjoint, non-adjacent, non-empty intervals, sorted.
-    memories: Vec<(MemoryId, Vec<Interval>)>,
+    /// Sorted, disjoint, not touching each other.
+    main: Vec<Interval>,
+    /// Likewise.
+    middle: Vec<Interval>,
+    /// As they came.
+    tail: Vec<Interval>,
+    /// Where the next merge goes; kept for its memory.
+    spare: Vec<Interval>,
 }
 
 impl RangeSet {
     /// Everything.
     pub fn anywhere() -> RangeSet {
-        RangeSet { anywhere: true, memories: Vec::new() }
+        RangeSet { anywhere: true, ..RangeSet::default() }
     }
 
     /// Whether no byte is in it.
-    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
-        !self.anywhere && self.memories.is_empty()
+        !self.anywhere && self.tail.is_empty() && self.middle.is_empty() && self.main.is_empty()
     }
 
-    fn find(&self, memory: MemoryId) -> Result<usize, usize> {
-        self.memories.binary_search_by_key(&memory, |m| m.0)
+    /// Forgets all ranges and keeps the memory.
+    pub fn clear(&mut self) {
+        self.anywhere = false;
+        self.main.clear();
+        self.middle.clear();
+        self.tail.clear();
     }
 
     /// Adds the bytes of `range`.
     pub fn insert(&mut self, range: &Range) {
+        if self.anywhere {
+            return;
+        }
         match *range {
-            Range::Anywhere => self.anywhere = true,
-            Range::Bytes { end, start, .. } if end <= start => {}
-            Range::Bytes { memory, start, end } => match self.find(memory) {
-                Ok(at) => insert_interval(&mut self.memories[at].1, (start, end)),
-                Err(at) => self.memories.insert(at, (memory, vec![(start, end)])),
-            },
+            Range::Anywhere => {
+                self.clear();
+                self.anywhere = true;
+            }
+            Range::Bytes { memory, start, end } if start < end => {
+                // Neighbours in a stream are often neighbours in memory, or the same bytes again.
+                if !self.tail.last_mut().is_some_and(|last| {
+                    last.memory == memory && start >= last.start && {
+                        let interval = Interval { memory, start, end };
+                        last.swallow(&interval)
+                    }
+                }) {
+                    self.tail.push(Interval { memory, start, end });
+                }
+            }
+            Range::Bytes { .. } => {}
         }
     }
 
-    /// Adds all of `other`.
-    pub fn merge(&mut self, mut other: RangeSet) {
-        self.anywhere |= other.anywhere;
-        if self.memories.len() < other.memories.len() {
-            std::mem::swap(&mut self.memories, &mut other.memories);
+    /// Adds all of `other`, which is left empty.
+    pub fn absorb(&mut self, other: &mut RangeSet) {
+        if self.anywhere || other.anywhere {
+            self.clear();
+            other.clear();
+            self.anywhere = true;
+            return;
         }
-        for (memory, mut theirs) in other.memories {
-            match self.find(memory) {
-                Err(at) => self.memories.insert(at, (memory, theirs)),
-                Ok(at) => {
-                    let ours = &mut self.memories[at].1;
-                    if ours.len() < theirs.len() {
-                        std::mem::swap(ours, &mut theirs);
-                    }
-                    theirs.into_iter().for_each(|interval| insert_interval(ours, interval));
-                }
-            }
+        if self.main.len() < other.main.len() {
+            std::mem::swap(&mut self.main, &mut other.main);
+        }
+        for part in [&mut other.tail, &mut other.middle, &mut other.main] {
+            self.tail.append(part);
+        }
+        if self.tail.len() > LONG.max(2 * self.main.len()) {
+            self.tidy();
+        }
+    }
+
+    /// Makes the set fast to ask. Once is enough until more is added.
+    pub fn tidy(&mut self) {
+        if self.tail.len() <= SHORT {
+            return;
+        }
+        self.tail.sort_unstable();
+        merge(&self.middle, &self.tail, &mut self.spare);
+        std::mem::swap(&mut self.middle, &mut self.spare);
+        self.tail.clear();
+        if self.middle.len() > 64.max(8 * self.main.len().isqrt()) {
+            merge(&self.main, &self.middle, &mut self.spare);
+            std::mem::swap(&mut self.main, &mut self.spare);
+            self.middle.clear();
         }
     }
 
@@ -77,28 +139,39 @@ impl RangeSet {
             return !range.is_empty();
         }
         match *range {
-            Range::Anywhere => !self.memories.is_empty(),
-            Range::Bytes { end, start, .. } if end <= start => false,
-            Range::Bytes { memory, start, end } => self.find(memory).is_ok_and(|at| {
-                let intervals = &self.memories[at].1;
-                // The first interval that ends behind `start` begins before any other that does.
-                let first = intervals.partition_point(|i| i.1 <= start);
-                intervals.get(first).is_some_and(|i| i.0 < end)
-            }),
+            Range::Anywhere => !self.is_empty(),
+            Range::Bytes { memory, start, end } if start < end => {
+                let interval = Interval { memory, start, end };
+                self.tail.iter().any(|i| i.overlaps(&interval))
+                    || meets(&self.middle, &interval)
+                    || meets(&self.main, &interval)
+            }
+            Range::Bytes { .. } => false,
         }
     }
 }
 
-/// Adds an interval, swallowing those that it overlaps or touches.
-fn insert_interval(intervals: &mut Vec<Interval>, (start, end): Interval) {
-    let first = intervals.partition_point(|i| i.1 < start);
-    let last = first + intervals[first..].partition_point(|i| i.0 <= end);
-    match &mut intervals[first..last] {
-        [] => intervals.insert(first, (start, end)),
-        [only] => *only = (only.0.min(start), only.1.max(end)),
-        [begin, .., finish] => {
-            *begin = (begin.0.min(start), finish.1.max(end));
-            intervals.drain(first + 1..last);
+/// Whether one of the sorted, disjoint intervals overlaps `interval`.
+fn meets(sorted: &[Interval], interval: &Interval) -> bool {
+    // The first interval that ends behind the start begins before any other that does.
+    let first = sorted.partition_point(|i| (i.memory, i.end) <= (interval.memory, interval.start));
+    sorted.get(first).is_some_and(|i| i.overlaps(interval))
+}
+
+/// The union of two sorted lists, sorted and with nothing in it overlapping or touching.
+fn merge(a: &[Interval], b: &[Interval], out: &mut Vec<Interval>) {
+    out.clear();
+    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
+    loop {
+        let next = match (a.peek(), b.peek()) {
+            (Some(x), Some(y)) if x <= y => a.next(),
+            (Some(_), None) => a.next(),
+            (_, Some(_)) => b.next(),
+            (None, None) => return,
+        };
+        let Some(next) = next else { return };
+        if !out.last_mut().is_some_and(|last| last.swallow(next)) {
+            out.push(*next);
         }
     }
 }
@@ -115,22 +188,34 @@ mod tests {
     proptest! {
         #[test]
         fn it_overlaps_exactly_when_one_of_its_ranges_does(
-            ranges in proptest::collection::vec((0u64..2, 0u64..40, 0u64..12), 0..20),
-            cut in 0usize..20,
-            probe in (0u64..2, 0u64..40, 0u64..12),
+            ranges in proptest::collection::vec((0u64..3, 0u64..400, 0u64..12), 0..200),
+            cut in 0usize..200,
+            tidy_every in 1usize..40,
+            probes in proptest::collection::vec((0u64..3, 0u64..400, 0u64..12), 1..20),
         ) {
             let ranges: Vec<Range> = ranges.into_iter().map(|(m, s, n)| bytes(m, s, s + n)).collect();
-            let probe = bytes(probe.0, probe.1, probe.1 + probe.2);
             let (mut a, mut b) = (RangeSet::default(), RangeSet::default());
             for (i, r) in ranges.iter().enumerate() {
                 if i < cut { a.insert(r) } else { b.insert(r) }
+                if i % tidy_every == 0 {
+                    a.tidy();
+                    b.tidy();
+                }
             }
-            a.merge(b);
-            prop_assert_eq!(a.overlaps(&probe), ranges.iter().any(|r| r.overlaps(&probe)));
-            prop_assert_eq!(a.is_empty(), ranges.iter().all(|r| r.is_empty()));
-            prop_assert!(a.memories.is_sorted_by_key(|m| m.0));
-            for (_, intervals) in &a.memories {
-                prop_assert!(intervals.windows(2).all(|w| w[0].1 < w[1].0), "intervals stay disjoint and apart");
+            a.absorb(&mut b);
+            prop_assert!(b.is_empty());
+            for tidied in [false, true] {
+                if tidied { a.tidy() }
+                for (m, s, n) in &probes {
+                    let probe = bytes(*m, *s, s + n);
+                    prop_assert_eq!(a.overlaps(&probe), ranges.iter().any(|r| r.overlaps(&probe)));
+                }
+                prop_assert_eq!(a.is_empty(), ranges.iter().all(|r| r.is_empty()));
+            }
+            for sorted in [&a.main, &a.middle] {
+                prop_assert!(sorted.windows(2).all(|w| {
+                    w[0].memory < w[1].memory || (w[0].memory == w[1].memory && w[0].end < w[1].start)
+                }), "intervals stay sorted, disjoint and apart");
             }
         }
     }
@@ -140,5 +225,27 @@ mod tests {
         assert!(RangeSet::anywhere().overlaps(&bytes(1, 0, 1)));
         assert!(!RangeSet::anywhere().overlaps(&bytes(1, 3, 3)));
         assert!(!RangeSet::default().overlaps(&Range::Anywhere), "nothing overlaps nothing");
+    }
+
+    #[test]
+    fn a_large_set_reaches_its_main_part_and_repeats_take_no_room() {
+        let mut set = RangeSet::default();
+        for round in 0..3 {
+            for i in 0..10_000u64 {
+                set.insert(&bytes(1, i * 128, i * 128 + 64));
+                set.tidy();
+            }
+            assert!(set.tail.len() <= SHORT && set.middle.len() < 1000, "round {round}");
+        }
+        assert!(set.main.len() > 9_000 && set.main.len() <= 10_000, "{}", set.main.len());
+        assert!(!set.overlaps(&bytes(1, 64, 128)) && set.overlaps(&bytes(1, 64, 129)));
+
+        let mut unasked = RangeSet::default();
+        for _ in 0..100 {
+            let mut once = RangeSet::default();
+            (0..500u64).for_each(|i| once.insert(&bytes(1, i * 128, i * 128 + 64)));
+            unasked.absorb(&mut once);
+        }
+        assert!(unasked.tail.len() <= LONG + 500, "{} ranges of 500 different ones", unasked.tail.len());
     }
 }

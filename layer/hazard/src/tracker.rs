@@ -8,7 +8,7 @@
 //! # Why there are classes
 //!
 //! Whether a past access and a new one are a required pair depends on the barriers since the past access, on its
-//! stage and flag, and on nothing else about it. So accesses are not kept one by one. A `Class` is all past
+//! stage and flag, and on nothing else about it (`state`). So accesses are not kept one by one. A `Class` is all past
 //! accesses that are in the same *state*: the same stage and flag, and the same reach of asked and of emitted
 //! barriers since. Classes in equal states evolve equally for ever and are merged, so a stream with uniform barriers has about
 //! six of them however long it is, and a class whose emitted reach covers its asked reach needs no look at its
@@ -23,11 +23,13 @@
 //! them on. The third kind is why a barrier with an empty source access mask is not idle at the beginning of a
 //! command buffer. A class that stands for many stages is split when a barrier covers part of it.
 
-use crate::access::{Access, Kind};
+use crate::access::Access;
+use crate::memo::{BarrierRef, ShapeRef, StateRef};
 use crate::ranges::RangeSet;
-use crate::relation::Relation;
-use crate::scope::{Barrier, Flags, Side, Stages};
-use smallvec::SmallVec;
+use crate::scope::Barrier;
+#[cfg(test)]
+use crate::state::Did;
+use crate::state::{Shape, Which};
 
 /// What the tracker puts into the barriers that it emits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,99 +83,19 @@ pub(crate) enum Fault {
     ForgetFinalFlush,
 }
 
-/// What the accesses of a class did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Did {
-    Read,
-    Write,
-    /// Wrote, and the write is already available at the class's stages.
-    WriteAvailable,
-}
-
-/// How far barriers have carried a class.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Reach {
-    /// Reads: stages that execution chains reach. Writes: stages reached by chains that begin with availability.
-    stages: Stages,
-    /// Writes: where they have become visible.
-    visible: Relation,
-}
-
-/// Past accesses in the same state; each stands for all of `stages` with all of `flags`.
+/// Past accesses in the same state.
 #[derive(Clone, Debug)]
 struct Class {
-    did: Did,
-    stages: Stages,
-    /// Empty for reads and available writes, whose flags no barrier looks at.
-    flags: Flags,
-    prefix: bool,
-    asked: Reach,
-    emitted: Reach,
+    state: StateRef,
+    /// [`State::is_pending`] of it.
+    pending: bool,
     ranges: RangeSet,
 }
 
-/// A barrier with its masks taken apart, once.
-#[derive(Clone, Copy, Debug)]
-struct Expanded {
-    src: (Stages, Flags),
-    dst: (Stages, Flags),
-    src_execution: Stages,
-    dst_execution: Stages,
-}
-
-impl Expanded {
-    fn new(barrier: &Barrier) -> Expanded {
-        let (src, dst) = (barrier.src, barrier.dst);
-        Expanded {
-            src: (src.stages.expand(), src.flags.expand()),
-            dst: (dst.stages.expand(), dst.flags.expand()),
-            src_execution: src.stages.execution(Side::First),
-            dst_execution: dst.stages.execution(Side::Second),
-        }
-    }
-}
-
 impl Class {
-    fn is_same_state(&self, other: &Class) -> bool {
-        self.did == other.did
-            && self.stages == other.stages
-            && self.flags == other.flags
-            && self.prefix == other.prefix
-            && self.asked == other.asked
-            && self.emitted == other.emitted
-    }
-
-    /// The part of the class that `barrier` takes in its first scope directly.
-    fn covered(&self, barrier: &Expanded) -> (Stages, Flags) {
-        match self.did {
-            Did::Read | Did::WriteAvailable => (self.stages & barrier.src_execution, self.flags),
-            Did::Write => (self.stages & barrier.src.0, self.flags & barrier.src.1),
-        }
-    }
-
-    /// What a later access still needs: `None` when no pair with it is required or all are ordered.
-    fn due(&self, later: &Access) -> Option<Cause> {
-        let unordered = match (self.did, later.kind) {
-            (Did::Read, Kind::Read) => false,
-            (Did::Write | Did::WriteAvailable, Kind::Read) => {
-                self.asked.visible.exceeds(&self.emitted.visible, later.stages, later.flags)
-            }
-            (_, Kind::Write) => (self.asked.stages & !self.emitted.stages).intersects(later.stages),
-        };
-        if !unordered || !self.ranges.overlaps(&later.range) {
-            return None;
-        }
-        Some(match (self.did, later.kind) {
-            _ if self.prefix => Cause::Prefix,
-            (Did::Read, _) => Cause::War,
-            (_, Kind::Read) => Cause::Raw,
-            (_, Kind::Write) => Cause::Waw,
-        })
-    }
-
-    /// Whether some later access could form a required pair that is not ordered yet.
-    fn is_pending(&self) -> bool {
-        !self.emitted.stages.contains(self.asked.stages) || !self.asked.visible.within(&self.emitted.visible)
+    fn new(state: StateRef, ranges: RangeSet) -> Class {
+        let pending = state.get().is_pending();
+        Class { state, pending, ranges }
     }
 }
 
@@ -189,7 +111,9 @@ pub struct Tracker {
     /// A pending barrier names the host in its second scope.
     host_waits: bool,
     /// The barrier taken apart last: streams tend to repeat one.
-    last_expanded: (Barrier, Expanded),
+    last: BarrierRef,
+    /// Sets whose classes are gone, for their memory.
+    spare: Vec<RangeSet>,
     #[cfg(test)]
     fault: Option<Fault>,
 }
@@ -203,7 +127,8 @@ impl Tracker {
             all_asked: Barrier::default(),
             pending: None,
             host_waits: false,
-            last_expanded: (Barrier::default(), Expanded::new(&Barrier::default())),
+            last: BarrierRef::new(Barrier::default()),
+            spare: Vec::new(),
             #[cfg(test)]
             fault: None,
         };
@@ -227,46 +152,42 @@ impl Tracker {
         self.fault == Some(fault)
     }
 
-    /// A new prefix begins: something unknown happens here, after a [`Tracker::flush`].
+    /// A new prefix begins: something unknown happens here, after a [`Tracker::flush`], or a new command buffer does.
     pub fn restart(&mut self) {
-        self.classes.clear();
+        let Tracker { classes, spare, .. } = self;
+        for class in classes.drain(..) {
+            keep(spare, class.ranges);
+        }
         self.all_asked = Barrier::default();
         self.pending = None;
         self.host_waits = false;
-        let prefix = |did, flags| Class {
-            did,
-            stages: Stages::EVERY,
-            flags,
-            prefix: true,
-            asked: Reach::default(),
-            emitted: Reach::default(),
-            ranges: RangeSet::anywhere(),
-        };
-        self.classes.push(prefix(Did::Read, Flags::empty()));
-        self.classes.push(prefix(Did::Write, Flags::WRITES | Flags::UNNAMED));
-        self.classes.push(prefix(Did::WriteAvailable, Flags::empty()));
+        for state in StateRef::prefix() {
+            // Nothing was asked since, so nothing is pending.
+            self.classes.push(Class { state, pending: false, ranges: RangeSet::anywhere() });
+        }
     }
 
     /// The application asks for `barrier` here. It becomes pending.
     pub fn asked(&mut self, barrier: Barrier) {
         self.all_asked = self.all_asked.join(barrier);
         self.pending = Some(self.pending.map_or(barrier, |p| p.join(barrier)));
-        let expanded = self.expand(barrier);
-        self.host_waits |= expanded.dst.0.contains(Stages::HOST);
-        self.advance(&expanded, |class| &mut class.asked);
+        self.look_up(barrier);
+        self.host_waits |= self.last.expanded.reaches_host();
+        self.advance(Which::Asked);
     }
 
     /// An operation with these accesses comes next. What is returned must be emitted before it.
     pub fn operation(&mut self, accesses: &[Access]) -> Option<Due> {
-        let cause = self.due_before(accesses);
-        let due = cause.map(|cause| self.emit(cause));
-        debug_assert!(
-            self.is_broken() || self.due_before(accesses).is_none(),
-            "an emission orders what it was for"
-        );
-        for access in accesses {
-            self.remember(access);
+        let mut due = None;
+        if self.pending.is_some() {
+            self.classes.iter_mut().filter(|c| c.pending).for_each(|c| c.ranges.tidy());
+            due = self.due_before(accesses).map(|cause| self.emit(cause));
+            debug_assert!(
+                self.is_broken() || self.due_before(accesses).is_none(),
+                "an emission orders what it was for"
+            );
         }
+        self.remember(accesses);
         due
     }
 
@@ -276,25 +197,26 @@ impl Tracker {
         if self.has(Fault::ForgetFinalFlush) {
             return None;
         }
-        let pending = self.pending.is_some() && self.classes.iter().any(Class::is_pending);
+        let pending = self.pending.is_some() && self.classes.iter().any(|c| c.pending);
         pending.then(|| self.emit(Cause::Flush))
     }
 
     /// The strongest reason to emit before `accesses`; a pair of operations is a better reason than the prefix.
     fn due_before(&self, accesses: &[Access]) -> Option<Cause> {
         self.pending?;
-        if self.host_waits && self.classes.iter().any(Class::is_pending) {
+        if self.host_waits && self.classes.iter().any(|c| c.pending) {
             return Some(Cause::Flush);
         }
         let mut found: Option<Cause> = None;
-        for class in &self.classes {
+        for class in self.classes.iter().filter(|c| c.pending) {
             #[cfg(test)]
-            if self.has(Fault::ForgetWar) && class.did == Did::Read {
+            if self.has(Fault::ForgetWar) && class.state.get().did == Did::Read {
                 continue;
             }
-            for access in accesses {
-                if let Some(cause) = class.due(access) {
-                    found = Some(found.map_or(cause, |f| f.min(cause)));
+            for (shape, alike) in by_shape(accesses) {
+                let Some(cause) = class.state.due(&shape) else { continue };
+                if found.is_none_or(|f| cause < f) && alike.iter().any(|a| class.ranges.overlaps(&a.range)) {
+                    found = Some(cause);
                 }
             }
         }
@@ -315,120 +237,90 @@ impl Tracker {
                 self.classes.clear();
             }
             if self.has(Fault::PrefixOnlyBeforeFirstBarrier) {
-                self.classes.retain(|c| !c.prefix);
+                self.classes.retain(|c| !c.state.get().prefix);
             }
         }
-        let expanded = self.expand(barrier);
-        self.advance(&expanded, |class| &mut class.emitted);
+        self.look_up(barrier);
+        self.advance(Which::Emitted);
         Due { barrier, cause }
     }
 
-    fn expand(&mut self, barrier: Barrier) -> Expanded {
-        if self.last_expanded.0 != barrier {
-            self.last_expanded = (barrier, Expanded::new(&barrier));
+    fn look_up(&mut self, barrier: Barrier) {
+        if self.last.barrier != barrier {
+            self.last = BarrierRef::new(barrier);
         }
-        self.last_expanded.1
     }
 
-    /// Takes `barrier` into one of the two reaches of every class.
-    fn advance(&mut self, barrier: &Expanded, reach: fn(&mut Class) -> &mut Reach) {
-        #[cfg(test)]
-        let chains = !self.has(Fault::ForgetChains);
-        #[cfg(not(test))]
-        let chains = true;
-        let mut split: SmallVec<[Class; 4]> = SmallVec::new();
-        let mut changed: SmallVec<[usize; 8]> = SmallVec::new();
-        for (index, class) in self.classes.iter_mut().enumerate() {
-            let continues = chains && reach(class).stages.intersects(barrier.src_execution);
-            if !continues {
-                let (stages, flags) = class.covered(barrier);
-                if stages.is_empty() || (class.did == Did::Write && flags.is_empty()) {
-                    continue;
-                }
-                // The rest of a class that is covered in part stays behind, as one or two classes of its own.
-                for (rest_stages, rest_flags) in
-                    [(stages, class.flags & !flags), (class.stages & !stages, class.flags)]
-                {
-                    if rest_stages.is_empty() || (class.did == Did::Write && rest_flags.is_empty()) {
-                        continue;
-                    }
-                    if class.did != Did::Write && rest_stages == stages {
-                        continue;
-                    }
-                    split.push(Class { stages: rest_stages, flags: rest_flags, ..class.clone() });
-                }
-                (class.stages, class.flags) = (stages, flags);
-            }
-            // A write flag shows the write to nobody: kept, it would look like something still pending.
-            let shown = match class.did {
-                Did::Read => Flags::empty(),
-                Did::Write | Did::WriteAvailable => barrier.dst.1 & (Flags::READS | Flags::UNNAMED),
+    /// Takes the barrier looked up last into one of the two reaches of every class.
+    fn advance(&mut self, which: Which) {
+        let barrier = self.last;
+        let mut changed = false;
+        // What is split off goes to the end, and is not covered.
+        for index in 0..self.classes.len() {
+            #[cfg(test)]
+            let advanced = match self.has(Fault::ForgetChains) {
+                true => self.without_chains(index, which),
+                false => self.classes[index].state.advance(&barrier, which),
             };
-            let reach = reach(class);
-            if reach.stages.contains(barrier.dst_execution) && reach.visible.covers(barrier.dst.0, shown) {
+            #[cfg(not(test))]
+            let advanced = self.classes[index].state.advance(&barrier, which);
+            let Some(advanced) = advanced else { continue };
+            changed = true;
+            let mut states = advanced.into_iter();
+            if let Some(state) = states.next() {
+                self.classes[index].pending = state.get().is_pending();
+                self.classes[index].state = state;
+            }
+            for rest in states {
+                let ranges = self.classes[index].ranges.clone();
+                self.classes.push(Class::new(rest, ranges));
+            }
+        }
+        if changed {
+            self.merge();
+        }
+    }
+
+    #[cfg(test)]
+    fn without_chains(&self, index: usize, which: Which) -> Option<smallvec::SmallVec<[StateRef; 3]>> {
+        let advanced = self.classes[index].state.get().advance(&self.last.expanded, which, false)?;
+        Some(advanced.into_iter().map(|state| StateRef::Own(Box::new(state))).collect())
+    }
+
+    /// Merges classes that are in the same state now.
+    fn merge(&mut self) {
+        let mut index = 1;
+        while index < self.classes.len() {
+            let (before, rest) = self.classes.split_at_mut(index);
+            let class = &mut rest[0];
+            match before.iter_mut().find(|c| c.state.is(&class.state)) {
+                Some(twin) => {
+                    twin.ranges.absorb(&mut class.ranges);
+                    let gone = self.classes.swap_remove(index);
+                    keep(&mut self.spare, gone.ranges);
+                }
+                None => index += 1,
+            }
+        }
+    }
+
+    fn remember(&mut self, accesses: &[Access]) {
+        for (shape, alike) in by_shape(accesses) {
+            if alike.iter().all(|a| a.range.is_empty()) {
                 continue;
             }
-            changed.push(index);
-            reach.stages |= barrier.dst_execution;
-            reach.visible.add(barrier.dst.0, shown);
-        }
-        if split.is_empty() {
-            self.merge_changed(&changed);
-        } else {
-            self.classes.extend(split);
-            let all: SmallVec<[usize; 16]> = (0..self.classes.len()).collect();
-            self.merge_changed(&all);
-        }
-    }
-
-    /// Merges those of the classes at `changed`, in ascending order, that are now in the state of another. No two others
-    /// can have become equal.
-    fn merge_changed(&mut self, changed: &[usize]) {
-        // From the back: what swap_remove puts in the place of a class was behind it, and has been looked at.
-        for &index in changed.iter().rev() {
-            let class = &self.classes[index];
-            let twin = (0..self.classes.len()).find(|&i| i != index && self.classes[i].is_same_state(class));
-            if let Some(twin) = twin {
-                let ranges = std::mem::take(&mut self.classes[index].ranges);
-                self.classes[twin].ranges.merge(ranges);
-                self.classes.swap_remove(index);
-            }
-        }
-    }
-
-    fn remember(&mut self, access: &Access) {
-        if access.range.is_empty() {
-            return;
-        }
-        let (did, flags) = match access.kind {
-            Kind::Read => (Did::Read, Flags::empty()),
-            Kind::Write => (Did::Write, access.flags),
-        };
-        let fresh = Reach::default();
-        let known = self.classes.iter_mut().find(|c| {
-            !c.prefix
-                && c.did == did
-                && c.stages == access.stages
-                && c.flags == flags
-                && c.asked == fresh
-                && c.emitted == fresh
-        });
-        match known {
-            Some(class) => class.ranges.insert(&access.range),
-            None => {
-                let mut ranges = RangeSet::default();
-                ranges.insert(&access.range);
-                let stages = access.stages;
-                self.classes.push(Class {
-                    did,
-                    stages,
-                    flags,
-                    prefix: false,
-                    asked: Reach::default(),
-                    emitted: Reach::default(),
-                    ranges,
-                });
-            }
+            let fresh = StateRef::fresh(&shape);
+            // Fresh classes were added last.
+            let at = match self.classes.iter().rposition(|c| c.state.is(&fresh)) {
+                Some(at) => at,
+                None => {
+                    let ranges = self.spare.pop().unwrap_or_default();
+                    self.classes.push(Class { state: fresh, pending: false, ranges });
+                    self.classes.len() - 1
+                }
+            };
+            let ranges = &mut self.classes[at].ranges;
+            alike.iter().for_each(|a| ranges.insert(&a.range));
         }
     }
 
@@ -441,4 +333,20 @@ impl Tracker {
     fn is_broken(&self) -> bool {
         false
     }
+}
+
+/// Keeps the memory of a set that is not needed any more.
+fn keep(spare: &mut Vec<RangeSet>, mut ranges: RangeSet) {
+    if spare.len() < 8 {
+        ranges.clear();
+        spare.push(ranges);
+    }
+}
+
+/// Cuts accesses into runs of the same shape.
+fn by_shape(accesses: &[Access]) -> impl Iterator<Item = (ShapeRef, &[Access])> {
+    let shape = |a: &Access| Shape { kind: a.kind, stages: a.stages, flags: a.flags };
+    accesses
+        .chunk_by(move |a, b| shape(a) == shape(b))
+        .filter_map(move |alike| Some((ShapeRef::new(shape(alike.first()?)), alike)))
 }
