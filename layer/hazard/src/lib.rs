@@ -14,12 +14,14 @@ mod relation;
 pub mod scope;
 mod state;
 pub mod tracker;
+pub mod whole;
 
 pub use access::{Access, Kind, MemoryId, Range};
 pub use planner::{Counts, Hazards, Planner, Step, Verdict};
 pub use policy::{Policy, UnknownPolicy};
 pub use scope::{Barrier, Flags, Scope, Side, Stages};
 pub use tracker::{Carry, Cause, Due, Tracker};
+pub use whole::{Freedom, Plan, Stretch};
 
 #[cfg(test)]
 mod tests;

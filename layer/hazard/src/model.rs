@@ -27,6 +27,7 @@
 //! A barrier with the host in its second scope promises the host something, and the host has no operation that would
 //! ask for it. So the host is taken to look before the next operation, or at the end, at everything.
 
+pub mod issued;
 mod reading;
 
 use crate::access::{Access, Kind};
@@ -208,7 +209,8 @@ impl Model {
         let first = pairs.len();
         for Past { operation: earlier, access: a } in &self.past {
             for b in now.iter().filter(|b| a.conflicts(b)) {
-                let Some(ordered) = self.required(*earlier, a, b) else { continue };
+                let asked = since(&self.asked, *earlier);
+                let Some(ordered) = required(asked, since(&self.emitted, *earlier), a, b) else { continue };
                 let dependency = dependency(a, b);
                 let is_known = |p: &&mut Pair| p.earlier == *earlier && p.dependency == dependency;
                 match pairs[first..].iter_mut().rev().take(3).find(is_known) {
@@ -218,44 +220,42 @@ impl Model {
             }
         }
     }
+}
 
-    /// Whether access `a` of operation `earlier` and access `b`, which comes now, are required to be ordered; and if
-    /// so, whether they are.
-    fn required(&self, earlier: usize, a: &Access, b: &Access) -> Option<bool> {
-        let asked = since(&self.asked, earlier);
-        if asked.is_empty() {
-            return None;
-        }
-        let emitted = since(&self.emitted, earlier);
-        let both = || asked.iter().chain(emitted).map(|placed| &placed.barrier);
-        // Stages that no first scope tells apart behave alike, and so do flags: one of each kind is enough.
-        let stages = alike(a.stages.bits(), both().flat_map(|b| [b.src_stages, b.src_execution]));
-        let flags = match a.kind {
-            Kind::Read => smallvec![Flags::all().bits()],
-            Kind::Write => alike(a.flags.bits(), both().map(|b| b.src_flags)),
-        };
-        let mut required = None;
-        for stage in &stages {
-            for flag in &flags {
-                let start = Start { kind: a.kind, stage: lowest(*stage), flag: lowest(*flag) };
-                let (wanted, got) = (start.reach(asked), start.reach(emitted));
-                let (any, all) = match b.kind {
-                    Kind::Write => {
-                        let wanted = wanted.execution & b.stages.bits();
-                        (wanted != 0, wanted & !got.execution == 0)
-                    }
-                    Kind::Read => {
-                        let wanted = wanted.visible_within(b);
-                        (!wanted.is_empty(), wanted.iter().all(|&(stage, flags)| got.sees(stage, flags)))
-                    }
-                };
-                if any {
-                    required = Some(required.unwrap_or(true) && all);
+/// Whether access `a` of an earlier operation and access `b` of a later one are required to be ordered, given the
+/// barriers asked between the two; and if so, whether they are, given those emitted between them.
+fn required(asked: &[Placed], emitted: &[Placed], a: &Access, b: &Access) -> Option<bool> {
+    if asked.is_empty() {
+        return None;
+    }
+    let both = || asked.iter().chain(emitted).map(|placed| &placed.barrier);
+    // Stages that no first scope tells apart behave alike, and so do flags: one of each kind is enough.
+    let stages = alike(a.stages.bits(), both().flat_map(|b| [b.src_stages, b.src_execution]));
+    let flags = match a.kind {
+        Kind::Read => smallvec![Flags::all().bits()],
+        Kind::Write => alike(a.flags.bits(), both().map(|b| b.src_flags)),
+    };
+    let mut required = None;
+    for stage in &stages {
+        for flag in &flags {
+            let start = Start { kind: a.kind, stage: lowest(*stage), flag: lowest(*flag) };
+            let (wanted, got) = (start.reach(asked), start.reach(emitted));
+            let (any, all) = match b.kind {
+                Kind::Write => {
+                    let wanted = wanted.execution & b.stages.bits();
+                    (wanted != 0, wanted & !got.execution == 0)
                 }
+                Kind::Read => {
+                    let wanted = wanted.visible_within(b);
+                    (!wanted.is_empty(), wanted.iter().all(|&(stage, flags)| got.sees(stage, flags)))
+                }
+            };
+            if any {
+                required = Some(required.unwrap_or(true) && all);
             }
         }
-        required
     }
+    required
 }
 
 /// The barriers after operation `earlier`, of those that are there so far.

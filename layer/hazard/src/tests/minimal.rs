@@ -24,9 +24,17 @@ use crate::{Access, Barrier, Carry, Flags, Kind, Range, Scope, Stages};
 ///
 /// A write that is available at one stage and nothing more: written at a stage that only `ALL_COMMANDS` names, and
 /// made available from there. One for each stage at which a barrier of the spaces could continue.
-fn before() -> (Vec<Event>, usize) {
+pub fn before() -> (Vec<Event>, usize) {
     let mut events = Vec::new();
-    let continued = [Stages::COMPUTE_SHADER, Stages::COPY, Stages::CLEAR, Stages::DRAW_INDIRECT];
+    let continued = [
+        Stages::COMPUTE_SHADER,
+        Stages::COPY,
+        Stages::CLEAR,
+        Stages::DRAW_INDIRECT,
+        Stages::FRAGMENT_SHADER,
+        Stages::INDEX_INPUT,
+        Stages::HOST,
+    ];
     for (n, at) in continued.iter().enumerate() {
         let stages = Stages::from_bits_retain(1 << (50 + n));
         let flags = Flags::SHADER_STORAGE_WRITE;
@@ -47,13 +55,13 @@ fn before() -> (Vec<Event>, usize) {
 
 /// A program of one command buffer: its operations, and what was asked in the gap before each and behind the last.
 #[derive(Clone, Default)]
-struct Gaps {
-    asked: Vec<Vec<Barrier>>,
-    operations: Vec<Vec<Access>>,
+pub struct Gaps {
+    pub asked: Vec<Vec<Barrier>>,
+    pub operations: Vec<Vec<Access>>,
 }
 
 impl Gaps {
-    fn of(program: &[Step]) -> Gaps {
+    pub fn of(program: &[Step]) -> Gaps {
         let mut gaps = Gaps { asked: vec![Vec::new()], operations: Vec::new() };
         for step in program {
             match step {
@@ -69,7 +77,7 @@ impl Gaps {
     }
 
     /// All events, with `emitted` in the gaps.
-    fn events(&self, emitted: &[(usize, Barrier)]) -> Vec<Event> {
+    pub fn events(&self, emitted: &[(usize, Barrier)]) -> Vec<Event> {
         let (mut events, _) = before();
         for (gap, asked) in self.asked.iter().enumerate() {
             events.extend(asked.iter().copied().map(Event::Asked));
@@ -82,10 +90,10 @@ impl Gaps {
         events
     }
 
-    /// The least number of gaps that stab the interval of every required pair.
-    fn stabbing_number(&self) -> usize {
+    /// The interval of every required pair, as a set of gaps.
+    pub fn intervals(&self) -> Vec<u32> {
         let (_, earlier_operations) = before();
-        let intervals: Vec<u32> = required_pairs(&self.events(&[]))
+        required_pairs(&self.events(&[]))
             .iter()
             .filter(|pair| !pair.ordered)
             .filter_map(|pair| {
@@ -96,7 +104,12 @@ impl Gaps {
                 let first = (pair.earlier + 1).saturating_sub(earlier_operations);
                 Some((first..=last).fold(0, |gaps, gap| gaps | 1 << gap))
             })
-            .collect();
+            .collect()
+    }
+
+    /// The least number of gaps that stab the interval of every required pair.
+    pub fn stabbing_number(&self) -> usize {
+        let intervals = self.intervals();
         (0u32..1 << self.asked.len())
             .filter(|chosen| intervals.iter().all(|gaps| gaps & chosen != 0))
             .map(|chosen| chosen.count_ones() as usize)
@@ -142,7 +155,7 @@ fn emitted(program: &[Step], carry: Carry) -> Vec<(usize, Barrier)> {
     emissions(&events(program, Tracking::new(carry)))
 }
 
-fn is_equal(what: &str, got: usize, least: usize) -> Result<(), String> {
+pub fn is_equal(what: &str, got: usize, least: usize) -> Result<(), String> {
     if got == least { Ok(()) } else { Err(format!("{what}: {got} barriers are emitted, {least} are enough")) }
 }
 
@@ -183,13 +196,17 @@ fn pending_is_as_good(program: &[Step]) -> Result<(), String> {
 }
 
 /// `program` with one more barrier at its end, so that the final gap takes part.
-fn ended(claim: fn(&[Step]) -> Result<(), String>, program: &[Step], last: Barrier) -> Result<(), String> {
+pub fn ended(
+    claim: fn(&[Step]) -> Result<(), String>,
+    program: &[Step],
+    last: Barrier,
+) -> Result<(), String> {
     let mut longer = program.to_vec();
     longer.push(Step::Ask(last));
     claim(&longer)
 }
 
-fn holds(claim: fn(&[Step]) -> Result<(), String>, spaces: impl IntoIterator<Item = Space>) {
+pub fn holds(claim: fn(&[Step]) -> Result<(), String>, spaces: impl IntoIterator<Item = Space>) {
     let mut programs = 0;
     for space in spaces {
         programs += expect_all(&space, &space.explore(&Counting { program: Vec::new(), claim }));

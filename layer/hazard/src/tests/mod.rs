@@ -9,6 +9,8 @@
 //! - `exhaustive`: the contract over every small program; its header says what "every" covers.
 //! - `minimal`: how few barriers are enough, the claims T1 to T3.
 //! - `faults`: broken trackers are caught by the same programs.
+//! - `heaviest`, `whole`: deciding over a whole stretch (T4 and T5): numbers from an independent program, masks without
+//!   a bit too many, broken planners.
 //! - `random`: longer programs with everything mixed, every policy, every fault.
 //!
 //! `cargo test -p zinc-hazard -- --nocapture` prints how many programs were walked and which one catches which fault.
@@ -18,6 +20,8 @@ mod enumerate;
 mod examples;
 mod exhaustive;
 mod faults;
+mod heaviest;
 mod minimal;
 mod programs;
 mod random;
+mod whole;

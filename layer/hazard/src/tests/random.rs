@@ -109,7 +109,7 @@ fn scope() -> impl Strategy<Value = Scope> {
     .prop_map(|(stages, flags)| Scope { stages, flags })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         10 => operation().prop_map(Step::Do),
         9 => (scope(), scope()).prop_map(|(src, dst)| Step::Ask(Barrier { src, dst })),
@@ -118,7 +118,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Up to three command buffers.
-fn program() -> impl Strategy<Value = Program> {
+pub fn program() -> impl Strategy<Value = Program> {
     prop::collection::vec(prop::collection::vec(step(), 0..8), 1..4)
         .prop_map(|buffers| buffers.join(&Step::End))
 }
