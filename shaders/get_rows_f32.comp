@@ -8,11 +8,15 @@ layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 layout(std430, binding = 0) readonly buffer Step { StepState state; };
 layout(std430, binding = 1) readonly buffer Table { float table[]; };
 layout(std430, binding = 2) writeonly buffer Result { float result[]; };
-layout(push_constant) uniform Push { uint columns; } push;
+layout(push_constant) uniform Push { uint columns; uint first_row; uint rows; } push;
 
 void main() {
     uint i = gl_GlobalInvocationID.x;
+    uint row = state.token - push.first_row; // wraps above `rows` for a token before the first
+    if (row >= push.rows) {
+        return;
+    }
     if (i < push.columns) {
-        result[i] = table[state.token * push.columns + i];
+        result[i] = table[row * push.columns + i];
     }
 }

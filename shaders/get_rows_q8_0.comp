@@ -11,13 +11,17 @@ layout(std430, binding = 0) readonly buffer Step { StepState state; };
 layout(std430, binding = 1) readonly buffer Quants { uint quants[]; };
 layout(std430, binding = 2) readonly buffer Scales { uint scales[]; };
 layout(std430, binding = 3) writeonly buffer Result { vec4 result[]; };
-layout(push_constant) uniform Push { uint columns; } push;
+layout(push_constant) uniform Push { uint columns; uint first_row; uint rows; } push;
 
 void main() {
     uint i = gl_GlobalInvocationID.x;
+    uint row = state.token - push.first_row; // wraps above `rows` for a token before the first
+    if (row >= push.rows) {
+        return;
+    }
     uint words = push.columns / 4u;
     if (i < words) {
-        uint at = state.token * words + i;
+        uint at = row * words + i;
         uint block = at / 8u;
         result[i] = half_of_word(scales[block / 2u], block) * signed_bytes(quants[at]);
     }

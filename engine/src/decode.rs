@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::model::Model;
-use crate::plan::{self, Options, Placement, Space};
-use crate::quant::repack;
+use crate::model::{Config, Model, Rope};
+use crate::plan::{self, Options, Space};
 use crate::results;
-use crate::vk::{self, Buffer, Device, Program, Record, Uploader, Use};
+use crate::vk::{self, Device, Program, Record, Uploader};
+use crate::weights;
 
 /// Why a session cannot be made or go on.
 #[derive(Debug, thiserror::Error)]
@@ -24,8 +24,8 @@ pub enum Error {
     /// Vulkan failed.
     #[error(transparent)]
     Vulkan(#[from] vk::Error),
-    /// A tensor with an infinite or undefined scale.
-    #[error("tensor {tensor} is damaged: the scale of its block {block} is not finite")]
+    /// A tensor with an infinite or undefined scale, or an infinite or undefined half.
+    #[error("tensor {tensor} is damaged: a number of its block {block} that must be finite is not")]
     Scale {
         /// The tensor.
         tensor: String,
@@ -65,11 +65,15 @@ impl Session {
         let placement = plan::place(model, &limits)?;
         let options = Options { context, tuning: device.tuning(), limits };
         let plan = plan::decode(model, &placement, &options)?;
-        let rope_table = rope_table(model, context);
         let mut uploader = Uploader::new(device, u64::MAX)?;
-        let weights = upload_weights(device, model, &placement, &mut uploader)?;
+        let weights = weights::upload(device, model, &placement, &mut uploader)?;
         let program = Program::new(device, plan, weights, record)?;
-        uploader.upload(program.buffer(Space::Constants), 0, bytemuck::cast_slice(&rope_table))?;
+        let config = &model.config;
+        for (span, rope) in plan::rope_tables(config, context, &limits).iter().zip(&config.ropes) {
+            let table = rope_table(config, *rope, context);
+            let constants = program.buffer(Space::Constants);
+            uploader.upload(constants, span.offset, bytemuck::cast_slice(&table))?;
+        }
         let vocabulary = model.config.vocabulary;
         Ok(Self {
             program,
@@ -183,40 +187,15 @@ fn thread_time() -> Duration {
 }
 
 /// Cosine and sine of every angle that a position of the context needs: `[context][rope_dim / 2][2]`.
-fn rope_table(model: &Model<'_>, context: u32) -> Vec<f32> {
-    let c = &model.config;
+fn rope_table(c: &Config, rope: Rope, context: u32) -> Vec<f32> {
     let mut table = Vec::with_capacity(context as usize * c.rope_dim as usize);
     for position in 0..context {
         for pair in 0..c.rope_dim / 2 {
-            let (sin, cos) = c.rope_angle(position, pair).sin_cos();
+            let (sin, cos) = c.rope_angle(rope, position, pair).sin_cos();
             table.extend([cos as f32, sin as f32]);
         }
     }
     table
-}
-
-fn upload_weights(
-    device: &Rc<Device>,
-    model: &Model<'_>,
-    placement: &Placement,
-    uploader: &mut Uploader,
-) -> Result<Vec<Buffer>, Error> {
-    let allocate = |bytes: &u64| Buffer::new(device, *bytes, Use::Device);
-    let buffers: Vec<Buffer> = placement.allocations.iter().map(allocate).collect::<Result<_, _>>()?;
-    let (mut quants, mut scales) = (Vec::new(), Vec::new());
-    for matrix in model.matrices() {
-        let placed = placement.of(&matrix);
-        quants.resize(placed.quants.bytes as usize, 0);
-        scales.resize(placed.scales.map_or(0, |span| span.bytes) as usize, 0);
-        repack(matrix.ty, matrix.data, &mut quants, &mut scales)
-            .map_err(|block| Error::Scale { tensor: matrix.name.to_owned(), block })?;
-        for (span, bytes) in [(Some(placed.quants), &quants), (placed.scales, &scales)] {
-            let Some(span) = span else { continue };
-            let Space::Weights(index) = span.space else { continue };
-            uploader.upload(&buffers[index as usize], span.offset, bytes)?;
-        }
-    }
-    Ok(buffers)
 }
 
 #[cfg(test)]

@@ -246,13 +246,13 @@ fn cuts(name: &str) -> Result<Vec<Split>, Error> {
 
 /// The 256 characters in which byte-level vocabularies spell bytes: printable Latin-1 characters stand for
 /// themselves, the other 68 bytes for U+0100 and following, in order.
-struct Alphabet {
+pub(crate) struct Alphabet {
     spelling: [char; 256],
     byte: HashMap<char, u8>,
 }
 
 impl Alphabet {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut spelling = ['\0'; 256];
         let mut next = 0x100;
         for byte in 0..=255u8 {
@@ -268,7 +268,7 @@ impl Alphabet {
         Self { spelling, byte }
     }
 
-    fn spell(&self, byte: u8) -> char {
+    pub(crate) fn spell(&self, byte: u8) -> char {
         self.spelling[usize::from(byte)]
     }
 

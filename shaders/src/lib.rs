@@ -70,7 +70,7 @@ mod tests {
         for kernel in KERNELS {
             assert!(kernel.push_bytes > 0 && kernel.push_bytes <= 128, "{}", kernel.name);
         }
-        assert_eq!(SCORES.push_bytes, 20);
+        assert_eq!(SCORES.push_bytes, 24);
     }
 
     #[test]

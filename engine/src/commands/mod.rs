@@ -10,13 +10,12 @@ mod run;
 use std::io::Write;
 use std::rc::Rc;
 
-use indicatif::{ProgressBar, ProgressStyle};
-
 use crate::cli::{Cli, Command, Common};
 use crate::embedded;
 use crate::error::Error;
 use crate::gguf::{Gguf, ModelFile};
 use crate::model::Model;
+use crate::progress::count as progress;
 use crate::results::{self, DeviceKind};
 use crate::tokenizer::Tokenizer;
 use crate::vk::{Device, Instance, choose};
@@ -114,13 +113,6 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Error> {
 fn print_text(text: &str) -> Result<(), Error> {
     writeln!(std::io::stdout().lock(), "{text}")?;
     Ok(())
-}
-
-/// A bar on standard error, shown only if that is a terminal.
-fn progress(length: u64, unit: &str) -> ProgressBar {
-    let template = format!("{{bar:40}} {{pos}}/{{len}} {unit} {{per_sec}} {{eta}} left");
-    let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(length).with_style(style)
 }
 
 fn device_line(device: &results::Device) -> String {

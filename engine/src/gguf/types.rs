@@ -43,10 +43,22 @@ const TABLE: [(u32, &str, u64, u64); 29] = [
 impl TensorType {
     /// 32-bit floating point.
     pub const F32: Self = Self(0);
+    /// 16-bit floating point of IEEE 754.
+    pub const F16: Self = Self(1);
+    /// The upper 16 bits of 32-bit floating point.
+    pub const BF16: Self = Self(30);
     /// Blocks of 32 four-bit weights, one f16 scale: weight = scale * (nibble - 8).
     pub const Q4_0: Self = Self(2);
+    /// Blocks of 32 four-bit weights, f16 scale and minimum: weight = scale * nibble + minimum.
+    pub const Q4_1: Self = Self(3);
+    /// Blocks of 32 five-bit weights, one f16 scale: weight = scale * (bits - 16).
+    pub const Q5_0: Self = Self(6);
     /// Blocks of 32 eight-bit weights, one f16 scale: weight = scale * byte.
     pub const Q8_0: Self = Self(8);
+    /// Blocks of 256 four-bit weights with eight scales and minimums of six bits.
+    pub const Q4_K: Self = Self(12);
+    /// Blocks of 256 six-bit weights with sixteen scales of eight bits.
+    pub const Q6_K: Self = Self(14);
 
     /// The type with this number, if GGUF defines it.
     pub fn from_id(id: u32) -> Option<Self> {

@@ -122,6 +122,15 @@ impl<'a> Array<'a> {
     }
 }
 
+impl<'a> Array<'a> {
+    /// The elements, if they are 32-bit floats.
+    pub fn f32s(&self) -> Option<impl Iterator<Item = f32> + use<'a>> {
+        let bytes = self.bytes;
+        (self.element == ValueType::F32)
+            .then(|| bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])))
+    }
+}
+
 impl<'a> Value<'a> {
     /// Reads a type number and a value of that type.
     pub(super) fn read(cursor: &mut Cursor<'a>, key: &str) -> Result<Self, Error> {

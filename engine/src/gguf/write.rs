@@ -1,4 +1,4 @@
-//! The writer: for `engine export`, and for every test that needs a small or a broken file.
+//! The writer: for `engine export` and `engine synth`, and for every test that needs a small or a broken file.
 //!
 //! Metadata is encoded as it is added. Tensor data is asked for one tensor at a time while the file is written, so a
 //! large model is never held in memory as a whole.
@@ -74,6 +74,12 @@ impl Writer {
     pub fn put_i32s(&mut self, key: &str, values: &[i32]) -> &mut Self {
         let encoded: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         self.put(key, Value::Array(Array::from_encoded(ValueType::I32, values.len() as u64, &encoded)))
+    }
+
+    /// Adds an array of 32-bit floats.
+    pub fn put_f32s(&mut self, key: &str, values: &[f32]) -> &mut Self {
+        let encoded: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        self.put(key, Value::Array(Array::from_encoded(ValueType::F32, values.len() as u64, &encoded)))
     }
 
     /// Announces a tensor; `dims` as in [`super::TensorInfo::dims`].

@@ -7,26 +7,17 @@
 
 use zinc_shaders as k;
 
-use super::{Case, Expected};
-use crate::plan::{Shape, Tuning, matvec_dispatch};
-use crate::quant::{BLOCK, WeightType, dequantize_row, repack};
+use super::{Case, Expected, matrices, variants};
+use crate::plan::{Shape, Tuning};
 use crate::reference;
 
-const U: f64 = 1.0 / 16_777_216.0;
+pub(super) const U: f64 = 1.0 / 16_777_216.0;
 
 /// All cases for the workgroup shapes of a device, kernel by kernel; each kernel's first case serves as its control.
 pub(super) fn all(tuning: &Tuning) -> Vec<Case> {
     let mut maker = Maker { rng: fastrand::Rng::with_seed(20_260_101), tuning: *tuning };
     let mut cases = Vec::new();
-    for ty in WeightType::ALL {
-        let extra: &[(u32, u32)] = if ty == WeightType::F32 { &[(4, 1), (36, 5), (100, 9)] } else { &[] };
-        let shapes = [(192, 257), (32, 1), (64, 3), (96, 7), (576, 192), (1024, 33), (4096, 5), (14336, 3)];
-        cases.extend(shapes.iter().chain(extra).map(|&(columns, rows)| maker.matvec(ty, columns, rows)));
-    }
-    for ty in WeightType::ALL {
-        let shapes = [(192, 257, 256), (32, 1, 0), (32, 7, 3), (64, 5, 4), (576, 9, 1), (4096, 3, 2)];
-        cases.extend(shapes.map(|(columns, rows, token)| maker.get_rows(ty, columns, rows, token)));
-    }
+    matrices::add(&mut maker, &mut cases);
     cases.extend([192, 1, 5, 32, 577, 2560, 14336].map(|count| maker.rms_norm(count)));
     for kernel in [&k::ADD, &k::MUL] {
         cases.extend([576, 1, 31, 64, 65, 4099].map(|count| maker.binary(kernel, count)));
@@ -37,18 +28,22 @@ pub(super) fn all(tuning: &Tuning) -> Vec<Case> {
     cases.extend(ropes.map(|(heads, dim, rope_dim, position)| maker.rope(heads, dim, rope_dim, position)));
     let writes = [(64, 3, 4), (64, 0, 4), (192, 17, 32), (4, 255, 256), (100, 6, 7)];
     cases.extend(writes.map(|(count, position, context)| maker.kv_write(count, position, context)));
-    let attention: [Attention; 7] = [
-        Attention { heads: 6, kv_heads: 2, head_dim: 32, context: 256, position: 200 },
-        Attention { heads: 1, kv_heads: 1, head_dim: 4, context: 1, position: 0 },
-        Attention { heads: 6, kv_heads: 2, head_dim: 32, context: 256, position: 0 },
-        Attention { heads: 6, kv_heads: 2, head_dim: 32, context: 256, position: 255 },
-        Attention { heads: 9, kv_heads: 3, head_dim: 64, context: 100, position: 63 },
-        Attention { heads: 4, kv_heads: 4, head_dim: 8, context: 65, position: 64 },
-        Attention { heads: 2, kv_heads: 1, head_dim: 128, context: 2048, position: 1500 },
+    let attention: [Attention; 10] = [
+        Attention { heads: 6, kv_heads: 2, head_dim: 32, context: 256, position: 200, window: 256 },
+        Attention { heads: 1, kv_heads: 1, head_dim: 4, context: 1, position: 0, window: 1 },
+        Attention { heads: 6, kv_heads: 2, head_dim: 32, context: 256, position: 0, window: 256 },
+        Attention { heads: 6, kv_heads: 2, head_dim: 32, context: 256, position: 255, window: 256 },
+        Attention { heads: 9, kv_heads: 3, head_dim: 64, context: 100, position: 63, window: 100 },
+        Attention { heads: 4, kv_heads: 4, head_dim: 8, context: 65, position: 64, window: 65 },
+        Attention { heads: 2, kv_heads: 1, head_dim: 128, context: 2048, position: 1500, window: 2048 },
+        Attention { heads: 4, kv_heads: 1, head_dim: 256, context: 100, position: 99, window: 33 },
+        Attention { heads: 4, kv_heads: 2, head_dim: 8, context: 70, position: 69, window: 1 },
+        Attention { heads: 4, kv_heads: 2, head_dim: 8, context: 70, position: 20, window: 21 },
     ];
     cases.extend(attention.iter().map(|a| maker.scores(a)));
     cases.extend(attention.iter().map(|a| maker.softmax(a)));
     cases.extend(attention.iter().map(|a| maker.weighted_sum(a)));
+    variants::add(&mut maker, &mut cases);
     cases
 }
 
@@ -58,12 +53,22 @@ struct Attention {
     head_dim: u32,
     context: u32,
     position: u32,
+    /// Positions seen; the context for all.
+    window: u32,
 }
 
 impl Attention {
     fn label(&self) -> String {
-        let Self { heads, kv_heads, head_dim, context, position } = self;
-        format!("heads={heads} kv_heads={kv_heads} head_dim={head_dim} context={context} position={position}")
+        let Self { heads, kv_heads, head_dim, context, position, window } = self;
+        format!(
+            "heads={heads} kv_heads={kv_heads} head_dim={head_dim} context={context} position={position} \
+             window={window}"
+        )
+    }
+
+    /// The positions that are seen.
+    fn seen(&self) -> std::ops::RangeInclusive<usize> {
+        (self.position + 1).saturating_sub(self.window) as usize..=self.position as usize
     }
 
     fn kv_dim(&self) -> usize {
@@ -80,17 +85,17 @@ impl Attention {
     }
 }
 
-struct Maker {
-    rng: fastrand::Rng,
-    tuning: Tuning,
+pub(super) struct Maker {
+    pub(super) rng: fastrand::Rng,
+    pub(super) tuning: Tuning,
 }
 
 /// Changes the sign of the float (or the top bit of the byte) at this place.
-const FLIP: u8 = 0x80;
+pub(super) const FLIP: u8 = 0x80;
 
 impl Maker {
     /// Floats between -1 and 1, away from zero so that none is subnormal.
-    fn floats(&mut self, count: usize) -> Vec<f32> {
+    pub(super) fn floats(&mut self, count: usize) -> Vec<f32> {
         let one = |rng: &mut fastrand::Rng| {
             let sign = if rng.bool() { 1.0 } else { -1.0 };
             sign * (rng.f32() * 0.99 + 0.01)
@@ -98,103 +103,16 @@ impl Maker {
         (0..count).map(|_| one(&mut self.rng)).collect()
     }
 
-    /// Blocks as they are in a file, with small, large and subnormal scales of either sign.
-    fn blocks(&mut self, ty: WeightType, elements: usize) -> Vec<u8> {
-        if ty == WeightType::F32 {
-            return bytes(&self.floats(elements));
-        }
-        let mut data = Vec::new();
-        for block in 0..elements / BLOCK {
-            let scale = match block % 5 {
-                4 => half::f16::from_bits(self.rng.u16(1..0x3ff)), // subnormal
-                _ => half::f16::from_f32(self.floats(1)[0] * 0.1),
-            };
-            data.extend(scale.to_le_bytes());
-            let quant_bytes = ty.tensor_type().block_bytes() as usize - 2;
-            data.extend((0..quant_bytes).map(|_| self.rng.u8(..)));
-        }
-        data
-    }
-
-    /// The inputs that hold a matrix: quants and, where there are any, scales.
-    fn repacked(&self, ty: WeightType, data: &[u8], elements: usize) -> Vec<Vec<u8>> {
-        let mut quants = vec![0; ty.quant_bytes(elements as u64) as usize];
-        let mut scales = vec![0; ty.scale_bytes(elements as u64) as usize];
-        repack(ty, data, &mut quants, &mut scales).expect("the cases have finite scales");
-        if scales.is_empty() { vec![quants] } else { vec![quants, scales] }
-    }
-
-    fn element(&self) -> Shape {
+    pub(super) fn element(&self) -> Shape {
         Shape { workgroup: self.tuning.element, rows: 1 }
     }
 
-    fn reduce(&self) -> Shape {
+    pub(super) fn reduce(&self) -> Shape {
         Shape { workgroup: self.tuning.reduce, rows: 1 }
     }
 
-    fn over_elements(&self, count: u32) -> [u32; 2] {
+    pub(super) fn over_elements(&self, count: u32) -> [u32; 2] {
         [count.div_ceil(self.tuning.element), 1]
-    }
-
-    fn matvec(&mut self, ty: WeightType, columns: u32, rows: u32) -> Case {
-        let shape = self.tuning.matvec;
-        let elements = (columns * rows) as usize;
-        let data = self.blocks(ty, elements);
-        let x = self.floats(columns as usize);
-        let row_bytes = data.len() / rows as usize;
-        let depth = summation_depth(columns, shape.workgroup) + 4.0;
-        let expected = data.chunks_exact(row_bytes).map(|row| {
-            let mut w = Vec::new();
-            dequantize_row(ty, row, &mut w);
-            let terms: f64 = w.iter().zip(&x).map(|(w, x)| f64::from(w * x).abs()).sum();
-            // The reference rounds scale times quant, the kernel does not: one more u.
-            some(reference::dot(&w, &x), (depth + 2.0) * U * terms)
-        });
-        let expected = expected.collect();
-        let (kernel, grid) = matvec_dispatch(ty, rows, shape, 65535);
-        let mut inputs = self.repacked(ty, &data, elements);
-        let scale_input = inputs.len() - 1;
-        inputs.push(bytes(&x));
-        Case {
-            kernel,
-            shape,
-            label: format!("columns={columns} rows={rows}"),
-            step: [0, 0],
-            push: vec![columns, rows, grid[0] as u32],
-            grid: [grid[0] as u32, grid[1] as u32],
-            expected,
-            // Sign of the first weight, or of the first scale.
-            control: (scale_input, if ty == WeightType::F32 { 3 } else { 1 }, FLIP),
-            inputs,
-        }
-    }
-
-    fn get_rows(&mut self, ty: WeightType, columns: u32, rows: u32, token: u32) -> Case {
-        let elements = (columns * rows) as usize;
-        let data = self.blocks(ty, elements);
-        let row_bytes = data.len() / rows as usize;
-        let mut row = Vec::new();
-        dequantize_row(ty, &data[token as usize * row_bytes..][..row_bytes], &mut row);
-        // One product, one rounding: to nearest, or by an implementation's leave within one ULP.
-        let expected = row.iter().map(|v| some(f64::from(*v), 2.0 * U * f64::from(v.abs()))).collect();
-        let (kernel, count) = match ty {
-            WeightType::F32 => (&k::GET_ROWS_F32, columns),
-            WeightType::Q8_0 => (&k::GET_ROWS_Q8_0, columns / 4),
-            WeightType::Q4_0 => (&k::GET_ROWS_Q4_0, columns / 8),
-        };
-        let inputs = self.repacked(ty, &data, elements);
-        let row_quants = inputs[0].len() / rows as usize;
-        Case {
-            kernel,
-            shape: self.element(),
-            label: format!("columns={columns} rows={rows} token={token}"),
-            step: [0, token],
-            push: vec![columns],
-            grid: self.over_elements(count),
-            expected,
-            control: (0, (token as usize + 1) * row_quants - 1, FLIP),
-            inputs,
-        }
     }
 
     fn rms_norm(&mut self, count: u32) -> Case {
@@ -322,7 +240,7 @@ impl Maker {
         let scale = (1.0 / f64::from(a.head_dim).sqrt()) as f32;
         let mut expected = vec![None; (a.heads * a.context) as usize];
         for (head, q) in q.chunks_exact(dim).enumerate() {
-            for t in 0..=a.position as usize {
+            for t in a.seen() {
                 let key = &keys[t * a.kv_dim() + a.group(head)..][..dim];
                 let terms: f64 = q.iter().zip(key).map(|(q, k)| f64::from(q * k).abs()).sum();
                 let factor = f64::from(scale);
@@ -331,7 +249,7 @@ impl Maker {
             }
         }
         let mut push = a.push();
-        push.push(scale.to_bits());
+        push.extend([scale.to_bits(), a.window]);
         Case {
             kernel: &k::SCORES,
             shape: self.element(),
@@ -346,18 +264,17 @@ impl Maker {
     }
 
     fn softmax(&mut self, a: &Attention) -> Case {
-        let count = a.position as usize + 1;
         let scores: Vec<f32> = self.floats((a.heads * a.context) as usize).iter().map(|v| v * 8.0).collect();
         let mut expected = vec![None; scores.len()];
         for (head, row) in scores.chunks_exact(a.context as usize).enumerate() {
-            let row: Vec<f64> = row[..count].iter().map(|v| f64::from(*v)).collect();
+            let row: Vec<f64> = row[a.seen()].iter().map(|v| f64::from(*v)).collect();
             let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let p = reference::softmax(&row);
             // exp of d errs by (3 + 2|d|) ULP, and by |d| u for the rounding of d itself.
             let exp = |v: f64| 2.0 * (3.0 + 2.0 * (largest - v)) + (largest - v);
             let average: f64 = row.iter().zip(&p).map(|(v, p)| p * exp(*v)).sum();
-            let sum = average + summation_depth(count as u32, self.tuning.reduce);
-            for (t, (v, p)) in row.iter().zip(&p).enumerate() {
+            let sum = average + summation_depth(row.len() as u32, self.tuning.reduce);
+            for (t, (v, p)) in a.seen().zip(row.iter().zip(&p)) {
                 // Numerator, denominator, division (2.5 ULP), product.
                 let tolerance = (exp(*v) + sum + 5.0 + 1.0) * U * p;
                 expected[head * a.context as usize + t] = some(*p, tolerance);
@@ -369,7 +286,7 @@ impl Maker {
             label: a.label(),
             step: [a.position, 0],
             inputs: vec![bytes(&scores)],
-            push: vec![a.context],
+            push: vec![a.context, a.window],
             grid: [a.heads, 1],
             expected,
             control: (0, 3, FLIP),
@@ -383,8 +300,8 @@ impl Maker {
         let mut expected = Vec::new();
         for (head, p) in probabilities.chunks_exact(a.context as usize).enumerate() {
             for d in 0..dim {
-                let terms = (0..=a.position as usize)
-                    .map(|t| f64::from(p[t]) * f64::from(values[t * a.kv_dim() + a.group(head) + d]));
+                let terms =
+                    a.seen().map(|t| f64::from(p[t]) * f64::from(values[t * a.kv_dim() + a.group(head) + d]));
                 let (sum, absolute) = terms.fold((0.0, 0.0), |(s, m), t| (s + t, m + t.abs()));
                 expected.push(some(sum, (f64::from(a.position) + 2.0) * U * absolute));
             }
@@ -395,7 +312,7 @@ impl Maker {
             label: a.label(),
             step: [a.position, 0],
             inputs: vec![bytes(&probabilities), bytes(&values)],
-            push: a.push(),
+            push: [a.push(), vec![a.window]].concat(),
             grid: self.over_elements(a.heads * a.head_dim),
             expected,
             control: (1, 3, FLIP),
@@ -405,15 +322,15 @@ impl Maker {
 
 /// Additions that a term passes through when `count` terms are split over a workgroup in pieces of at most 32, added
 /// up, and reduced in a tree.
-fn summation_depth(count: u32, workgroup: u32) -> f64 {
+pub(super) fn summation_depth(count: u32, workgroup: u32) -> f64 {
     let pieces = count.div_ceil(32).div_ceil(workgroup);
     f64::from(pieces * 32) + f64::from(workgroup).log2() + 1.0
 }
 
-fn some(value: f64, tolerance: f64) -> Option<Expected> {
+pub(super) fn some(value: f64, tolerance: f64) -> Option<Expected> {
     Some(Expected { value, tolerance })
 }
 
-fn bytes(values: &[f32]) -> Vec<u8> {
+pub(super) fn bytes(values: &[f32]) -> Vec<u8> {
     bytemuck::cast_slice(values).to_vec()
 }

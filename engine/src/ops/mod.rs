@@ -12,6 +12,8 @@
 //! notice is no comparison, and the command fails.
 
 mod cases;
+mod matrices;
+mod variants;
 
 use std::rc::Rc;
 

@@ -6,9 +6,9 @@
 
 use zinc_shaders as k;
 
-use super::layout::{Arena, Limits, Placement};
+use super::layout::{Arena, Arenas, Limits, Placed, Placement};
 use super::{Dispatch, Error, Plan, Shape, Space, Span, Step, Tuning, Work};
-use crate::model::{Config, Matrix, Model};
+use crate::model::{Activation, Config, Layer, Matrix, Model, Pairing};
 use crate::quant::WeightType;
 
 /// What a plan is made for.
@@ -22,6 +22,17 @@ pub struct Options {
     pub limits: Limits,
 }
 
+/// Queries, keys or values on their way from the projection: biased, normed by head, weighted, rotated. Each stage has a
+/// span of its own, whether or not a model has the stage.
+#[derive(Clone, Copy)]
+struct Stages {
+    projected: Span,
+    biased: Span,
+    normed: Span,
+    weighted: Span,
+    rotated: Span,
+}
+
 /// Spans of the intermediates, all in the arena. `state` and `middle` are the residual stream before and after
 /// attention: the additions go from one to the other, never in place.
 struct Slots {
@@ -29,15 +40,16 @@ struct Slots {
     middle: Span,
     normed: Span,
     weighted: Span,
-    q: Span,
-    k: Span,
-    v: Span,
-    q_rotated: Span,
-    k_rotated: Span,
+    q: Stages,
+    k: Stages,
+    v: Stages,
     scores: Span,
     probabilities: Span,
     attention: Span,
     projected: Span,
+    /// What a part of a layer adds to the stream, normed and weighted, in models that norm it.
+    post_normed: Span,
+    post_weighted: Span,
     gate: Span,
     up: Span,
     activated: Span,
@@ -49,18 +61,27 @@ struct Slots {
 impl Slots {
     fn new(c: &Config, context: u32, arena: &mut Arena) -> Self {
         let mut take = |count: u32| arena.floats(count.into());
+        let (q_dim, kv_dim) = (c.q_dim(), c.kv_dim());
+        let mut stages = |count| Stages {
+            projected: take(count),
+            biased: take(count),
+            normed: take(count),
+            weighted: take(count),
+            rotated: take(count),
+        };
+        let (q, k, v) = (stages(q_dim), stages(kv_dim), stages(kv_dim));
         Self {
             state: take(c.embedding),
             middle: take(c.embedding),
             normed: take(c.embedding),
             weighted: take(c.embedding),
-            q: take(c.q_dim()),
-            k: take(c.kv_dim()),
-            v: take(c.kv_dim()),
-            q_rotated: take(c.q_dim()),
-            k_rotated: take(c.kv_dim()),
-            attention: take(c.q_dim()),
+            q,
+            k,
+            v,
+            attention: take(q_dim),
             projected: take(c.embedding),
+            post_normed: take(c.embedding),
+            post_weighted: take(c.embedding),
             gate: take(c.feed_forward),
             up: take(c.feed_forward),
             activated: take(c.feed_forward),
@@ -83,35 +104,23 @@ pub fn decode(model: &Model<'_>, weights: &Placement, options: &Options) -> Resu
     let limits = &options.limits;
     let mut arena = Arena::new(Space::Arena, limits);
     let slots = Slots::new(c, context, &mut arena);
-    let mut cache = Arena::new(Space::Cache, limits);
+    let mut cache = Arenas::new(Space::Cache, limits);
     let layer_cache = u64::from(context) * u64::from(c.kv_dim());
-    let rope_table =
-        Span { space: Space::Constants, offset: 0, bytes: u64::from(context) * u64::from(c.rope_dim) * 4 };
+    let rope_tables = rope_tables(c, context, limits);
+    let constants = rope_tables.iter().map(|table| table.offset + table.bytes).max().unwrap_or(0);
     let step = Span { space: Space::Step, offset: 0, bytes: 8 };
 
-    let mut b = Builder { steps: Vec::new(), layer: None, step, rope_table, config: c, weights, options };
-    b.embed(&model.embedding, slots.state)?;
+    let mut b = Builder { steps: Vec::new(), layer: None, step, rope_tables, config: c, weights, options };
+    if let Some(factor) = c.embedding_scale {
+        b.embed(&model.embedding, slots.middle)?;
+        b.scale("embd_scale", factor, slots.middle, slots.state)?;
+    } else {
+        b.embed(&model.embedding, slots.state)?;
+    }
     for (index, layer) in model.layers.iter().enumerate() {
         b.layer = Some(index as u32);
         let (keys, values) = (cache.floats(layer_cache), cache.floats(layer_cache));
-        b.norm("attn_norm", "attn_norm_weight", &layer.attn_norm, slots.state, slots.normed, slots.weighted)?;
-        b.matvec("attn_q", &layer.attn_q, slots.weighted, slots.q)?;
-        b.matvec("attn_k", &layer.attn_k, slots.weighted, slots.k)?;
-        b.matvec("attn_v", &layer.attn_v, slots.weighted, slots.v)?;
-        b.rope("rope_q", c.heads, slots.q, slots.q_rotated)?;
-        b.rope("rope_k", c.kv_heads, slots.k, slots.k_rotated)?;
-        b.kv_write("write_k", slots.k_rotated, keys)?;
-        b.kv_write("write_v", slots.v, values)?;
-        b.attention(&slots, keys, values)?;
-        b.matvec("attn_output", &layer.attn_output, slots.attention, slots.projected)?;
-        b.binary("attn_residual", &k::ADD, slots.state, slots.projected, slots.middle)?;
-        b.norm("ffn_norm", "ffn_norm_weight", &layer.ffn_norm, slots.middle, slots.normed, slots.weighted)?;
-        b.matvec("ffn_gate", &layer.ffn_gate, slots.weighted, slots.gate)?;
-        b.matvec("ffn_up", &layer.ffn_up, slots.weighted, slots.up)?;
-        b.silu("ffn_silu", slots.gate, slots.activated)?;
-        b.binary("ffn_multiply", &k::MUL, slots.activated, slots.up, slots.hidden)?;
-        b.matvec("ffn_down", &layer.ffn_down, slots.hidden, slots.down)?;
-        b.binary("ffn_residual", &k::ADD, slots.middle, slots.down, slots.state)?;
+        b.layer(index as u32, layer, &slots, keys, values)?;
     }
     b.layer = None;
     b.norm(
@@ -123,32 +132,41 @@ pub fn decode(model: &Model<'_>, weights: &Placement, options: &Options) -> Resu
         slots.weighted,
     )?;
     b.matvec("output", &model.output, slots.weighted, slots.logits)?;
-    let readback = Span { space: Space::Readback, offset: 0, bytes: slots.logits.bytes };
+    let mut logits = slots.logits;
+    if let Some(cap) = c.logit_cap {
+        logits = arena.floats(c.vocabulary.into());
+        b.softcap("output_softcap", cap, slots.logits, logits)?;
+    }
+    let readback = Span { space: Space::Readback, offset: 0, bytes: logits.bytes };
     let mut steps = b.steps;
-    steps.push(Step {
-        layer: None,
-        name: "read_logits",
-        work: Work::Copy { from: slots.logits, to: readback },
-    });
+    steps.push(Step { layer: None, name: "read_logits", work: Work::Copy { from: logits, to: readback } });
 
-    let buffers = vec![
-        (Space::Constants, rope_table.bytes),
+    let mut buffers = vec![
+        (Space::Constants, constants),
         (Space::Step, step.bytes),
-        (Space::Cache, cache.bytes()),
         (Space::Arena, arena.bytes()),
         (Space::Readback, readback.bytes),
     ];
+    buffers.extend(cache.buffers());
     for (space, bytes) in &buffers {
         limits.check_allocation(&format!("{space:?} (context {context})"), *bytes)?;
     }
     Ok(Plan { steps, buffers })
 }
 
+/// Where the table of cosines and sines of each of the configuration's rotations lies: `[context][rope_dim / 2][2]`.
+pub(crate) fn rope_tables(c: &Config, context: u32, limits: &Limits) -> Vec<Span> {
+    let mut constants = Arena::new(Space::Constants, limits);
+    let floats = u64::from(context) * u64::from(c.rope_dim);
+    c.ropes.iter().map(|_| constants.floats(floats)).collect()
+}
+
 struct Builder<'b> {
     steps: Vec<Step>,
     layer: Option<u32>,
     step: Span,
-    rope_table: Span,
+    /// One for each of the configuration's rotations.
+    rope_tables: Vec<Span>,
     config: &'b Config,
     weights: &'b Placement,
     options: &'b Options,
@@ -194,15 +212,116 @@ impl Builder<'_> {
         self.push(name, kernel, shape, bindings, push, [count.div_ceil(shape.workgroup).into(), 1])
     }
 
+    /// Attention and feed-forward network of one layer.
+    fn layer(
+        &mut self,
+        index: u32,
+        layer: &Layer<'_>,
+        s: &Slots,
+        keys: Span,
+        values: Span,
+    ) -> Result<(), Error> {
+        let c = self.config;
+        self.norm("attn_norm", "attn_norm_weight", &layer.attn_norm, s.state, s.normed, s.weighted)?;
+        self.matvec("attn_q", &layer.attn_q, s.weighted, s.q.projected)?;
+        self.matvec("attn_k", &layer.attn_k, s.weighted, s.k.projected)?;
+        self.matvec("attn_v", &layer.attn_v, s.weighted, s.v.projected)?;
+        let q = self.bias("attn_q_bias", layer.attn_q_bias.as_ref(), &s.q)?;
+        let k = self.bias("attn_k_bias", layer.attn_k_bias.as_ref(), &s.k)?;
+        let v = self.bias("attn_v_bias", layer.attn_v_bias.as_ref(), &s.v)?;
+        let names = ["attn_q_norm", "attn_q_norm_weight"];
+        let q = self.head_norm(names, layer.attn_q_norm.as_ref(), q, &s.q, c.heads)?;
+        let names = ["attn_k_norm", "attn_k_norm_weight"];
+        let k = self.head_norm(names, layer.attn_k_norm.as_ref(), k, &s.k, c.kv_heads)?;
+        let table = self.rope_tables[c.layer_rope(index)];
+        self.rope("rope_q", c.heads, table, q, s.q.rotated)?;
+        self.rope("rope_k", c.kv_heads, table, k, s.k.rotated)?;
+        self.kv_write("write_k", s.k.rotated, keys)?;
+        self.kv_write("write_v", v, values)?;
+        self.attention(s, keys, values, c.layer_window(index))?;
+        self.matvec("attn_output", &layer.attn_output, s.attention, s.projected)?;
+        let names = ["attn_post_norm", "attn_post_norm_weight"];
+        let added = self.post_norm(names, layer.attn_post_norm.as_ref(), s, s.projected)?;
+        self.binary("attn_residual", &k::ADD, s.state, added, s.middle)?;
+
+        self.norm("ffn_norm", "ffn_norm_weight", &layer.ffn_norm, s.middle, s.normed, s.weighted)?;
+        self.matvec("ffn_gate", &layer.ffn_gate, s.weighted, s.gate)?;
+        self.matvec("ffn_up", &layer.ffn_up, s.weighted, s.up)?;
+        self.activation(s.gate, s.activated)?;
+        self.binary("ffn_multiply", &k::MUL, s.activated, s.up, s.hidden)?;
+        self.matvec("ffn_down", &layer.ffn_down, s.hidden, s.down)?;
+        let names = ["ffn_post_norm", "ffn_post_norm_weight"];
+        let added = self.post_norm(names, layer.ffn_post_norm.as_ref(), s, s.down)?;
+        self.binary("ffn_residual", &k::ADD, s.middle, added, s.state)
+    }
+
+    /// One dispatch for each part of the table; all but the one with the token's row do nothing.
     fn embed(&mut self, table: &Matrix<'_>, to: Span) -> Result<(), Error> {
-        let placed = self.weights.of(table);
-        let (kernel, count) = match table.ty {
-            WeightType::F32 => (&k::GET_ROWS_F32, table.columns),
-            WeightType::Q8_0 => (&k::GET_ROWS_Q8_0, table.columns / 4),
-            WeightType::Q4_0 => (&k::GET_ROWS_Q4_0, table.columns / 8),
-        };
-        let bindings = [Some(self.step), Some(placed.quants), placed.scales, Some(to)].into_iter().flatten();
-        self.elements("token_embd", kernel, bindings.collect(), vec![table.columns], count)
+        for part in self.weights.parts(table) {
+            let (kernel, count) = get_rows_dispatch(table.ty, table.columns);
+            let Placed { quants, scales } = part.placed;
+            let bindings = [Some(self.step), Some(quants), scales, Some(to)].into_iter().flatten().collect();
+            let push = vec![table.columns, part.first_row, part.rows];
+            self.elements("token_embd", kernel, bindings, push, count)?;
+        }
+        Ok(())
+    }
+
+    fn scale(&mut self, name: &'static str, factor: f32, from: Span, to: Span) -> Result<(), Error> {
+        let count = (to.bytes / 4) as u32;
+        self.elements(name, &k::SCALE, vec![from, to], vec![count, factor.to_bits()], count)
+    }
+
+    fn softcap(&mut self, name: &'static str, cap: f32, from: Span, to: Span) -> Result<(), Error> {
+        let count = (to.bytes / 4) as u32;
+        self.elements(name, &k::SOFTCAP, vec![from, to], vec![count, cap.to_bits()], count)
+    }
+
+    /// The projection with its bias, if there is one.
+    fn bias(
+        &mut self,
+        name: &'static str,
+        bias: Option<&Matrix<'_>>,
+        stages: &Stages,
+    ) -> Result<Span, Error> {
+        let Some(bias) = bias else { return Ok(stages.projected) };
+        let bias = self.weights.of(bias).quants;
+        self.binary(name, &k::ADD, stages.projected, bias, stages.biased)?;
+        Ok(stages.biased)
+    }
+
+    /// RMS norm of each head and the weight that all heads share, if there is one.
+    fn head_norm(
+        &mut self,
+        [name, weight_name]: [&'static str; 2],
+        weight: Option<&Matrix<'_>>,
+        from: Span,
+        stages: &Stages,
+        heads: u32,
+    ) -> Result<Span, Error> {
+        let Some(weight) = weight else { return Ok(from) };
+        let width = weight.columns;
+        let shape = Shape { workgroup: self.options.tuning.reduce, rows: 1 };
+        let push = vec![width, self.config.epsilon.to_bits()];
+        self.push(name, &k::RMS_NORM_ROWS, shape, vec![from, stages.normed], push, [heads.into(), 1])?;
+        let weight = self.weights.of(weight).quants;
+        let bindings = vec![stages.normed, weight, stages.weighted];
+        let count = heads * width;
+        self.elements(weight_name, &k::MUL_ROWS, bindings, vec![count, width], count)?;
+        Ok(stages.weighted)
+    }
+
+    /// What a part of a layer adds to the stream: normed, in models that do so.
+    fn post_norm(
+        &mut self,
+        [name, weight_name]: [&'static str; 2],
+        weight: Option<&Matrix<'_>>,
+        s: &Slots,
+        from: Span,
+    ) -> Result<Span, Error> {
+        let Some(weight) = weight else { return Ok(from) };
+        self.norm(name, weight_name, weight, from, s.post_normed, s.post_weighted)?;
+        Ok(s.post_weighted)
     }
 
     fn norm(
@@ -233,24 +352,48 @@ impl Builder<'_> {
         self.elements(name, kernel, vec![a, b, to], vec![count], count)
     }
 
-    fn silu(&mut self, name: &'static str, from: Span, to: Span) -> Result<(), Error> {
+    fn activation(&mut self, from: Span, to: Span) -> Result<(), Error> {
         let count = (to.bytes / 4) as u32;
-        self.elements(name, &k::SILU, vec![from, to], vec![count], count)
+        let (name, kernel) = match self.config.activation {
+            Activation::Silu => ("ffn_silu", &k::SILU),
+            Activation::Gelu => ("ffn_gelu", &k::GELU),
+        };
+        self.elements(name, kernel, vec![from, to], vec![count], count)
     }
 
+    /// One dispatch for each part of the matrix, each for its own rows of the result.
     fn matvec(&mut self, name: &'static str, matrix: &Matrix<'_>, from: Span, to: Span) -> Result<(), Error> {
-        let placed = self.weights.of(matrix);
-        let (work, grid) =
-            matvec_dispatch(matrix.ty, matrix.rows, self.options.tuning.matvec, self.options.limits.grid[0]);
-        let bindings = [Some(placed.quants), placed.scales, Some(from), Some(to)].into_iter().flatten();
-        let push = vec![matrix.columns, matrix.rows, grid[0] as u32];
-        self.push(name, work, self.options.tuning.matvec, bindings.collect(), push, grid)
+        let Options { tuning, limits, .. } = *self.options;
+        for part in self.weights.parts(matrix) {
+            let Placed { quants, scales } = part.placed;
+            let (kernel, grid) = matvec_dispatch(matrix.ty, part.rows, tuning.matvec, limits.grid[0]);
+            let rows = Span {
+                offset: to.offset + 4 * u64::from(part.first_row),
+                bytes: 4 * u64::from(part.rows),
+                ..to
+            };
+            let bindings = [Some(quants), scales, Some(from), Some(rows)].into_iter().flatten().collect();
+            let push = vec![matrix.columns, part.rows, grid[0] as u32];
+            self.push(name, kernel, tuning.matvec, bindings, push, grid)?;
+        }
+        Ok(())
     }
 
-    fn rope(&mut self, name: &'static str, heads: u32, from: Span, to: Span) -> Result<(), Error> {
+    fn rope(
+        &mut self,
+        name: &'static str,
+        heads: u32,
+        table: Span,
+        from: Span,
+        to: Span,
+    ) -> Result<(), Error> {
         let c = self.config;
-        let bindings = vec![self.step, self.rope_table, from, to];
-        self.elements(name, &k::ROPE, bindings, vec![heads, c.head_dim, c.rope_dim], heads * c.head_dim / 2)
+        let kernel = match c.pairing {
+            Pairing::Neighbours => &k::ROPE,
+            Pairing::Halves => &k::ROPE_NEOX,
+        };
+        let bindings = vec![self.step, table, from, to];
+        self.elements(name, kernel, bindings, vec![heads, c.head_dim, c.rope_dim], heads * c.head_dim / 2)
     }
 
     fn kv_write(&mut self, name: &'static str, from: Span, cache: Span) -> Result<(), Error> {
@@ -258,22 +401,38 @@ impl Builder<'_> {
         self.elements(name, &k::KV_WRITE, vec![self.step, from, cache], vec![count], count)
     }
 
-    fn attention(&mut self, s: &Slots, keys: Span, values: Span) -> Result<(), Error> {
+    fn attention(&mut self, s: &Slots, keys: Span, values: Span, window: Option<u32>) -> Result<(), Error> {
         let c = self.config;
         let context = self.options.context;
-        let scale = 1.0 / f64::from(c.head_dim).sqrt();
+        let window = window.unwrap_or(context);
+        let scale = c.attention_scale as f32;
         let element = Shape { workgroup: self.options.tuning.element, rows: 1 };
-        let shape = vec![c.heads, c.kv_heads, c.head_dim, context];
-        let mut scaled = shape.clone();
-        scaled.push((scale as f32).to_bits());
+        let shape = [c.heads, c.kv_heads, c.head_dim, context];
         let tiles = context.div_ceil(element.workgroup);
-        let bindings = vec![self.step, s.q_rotated, keys, s.scores];
-        self.push("scores", &k::SCORES, element, bindings, scaled, [tiles.into(), c.heads.into()])?;
+        let bindings = vec![self.step, s.q.rotated, keys, s.scores];
+        let push = [&shape[..], &[scale.to_bits(), window]].concat();
+        self.push("scores", &k::SCORES, element, bindings, push, [tiles.into(), c.heads.into()])?;
         let reduce = Shape { workgroup: self.options.tuning.reduce, rows: 1 };
         let bindings = vec![self.step, s.scores, s.probabilities];
-        self.push("softmax", &k::SOFTMAX, reduce, bindings, vec![context], [c.heads.into(), 1])?;
+        self.push("softmax", &k::SOFTMAX, reduce, bindings, vec![context, window], [c.heads.into(), 1])?;
         let bindings = vec![self.step, s.probabilities, values, s.attention];
-        self.elements("weighted_sum", &k::WEIGHTED_SUM, bindings, shape, c.q_dim())
+        let push = [&shape[..], &[window]].concat();
+        self.elements("weighted_sum", &k::WEIGHTED_SUM, bindings, push, c.q_dim())
+    }
+}
+
+/// The embedding kernel for a weight format, and how many invocations a row of `columns` takes.
+pub(crate) fn get_rows_dispatch(ty: WeightType, columns: u32) -> (&'static k::Kernel, u32) {
+    match ty {
+        WeightType::F32 => (&k::GET_ROWS_F32, columns),
+        WeightType::F16 => (&k::GET_ROWS_F16, columns / 4),
+        WeightType::BF16 => (&k::GET_ROWS_BF16, columns / 4),
+        WeightType::Q8_0 => (&k::GET_ROWS_Q8_0, columns / 4),
+        WeightType::Q5_0 => (&k::GET_ROWS_Q5_0, columns / 8),
+        WeightType::Q4_1 => (&k::GET_ROWS_Q4_1, columns / 8),
+        WeightType::Q4_0 => (&k::GET_ROWS_Q4_0, columns / 8),
+        WeightType::Q6_K => (&k::GET_ROWS_Q6_K, columns / 16),
+        WeightType::Q4_K => (&k::GET_ROWS_Q4_K, columns / 8),
     }
 }
 
@@ -286,8 +445,14 @@ pub(crate) fn matvec_dispatch(
 ) -> (&'static k::Kernel, [u64; 2]) {
     let kernel = match ty {
         WeightType::F32 => &k::MATVEC_F32,
+        WeightType::F16 => &k::MATVEC_F16,
+        WeightType::BF16 => &k::MATVEC_BF16,
         WeightType::Q8_0 => &k::MATVEC_Q8_0,
+        WeightType::Q5_0 => &k::MATVEC_Q5_0,
+        WeightType::Q4_1 => &k::MATVEC_Q4_1,
         WeightType::Q4_0 => &k::MATVEC_Q4_0,
+        WeightType::Q6_K => &k::MATVEC_Q6_K,
+        WeightType::Q4_K => &k::MATVEC_Q4_K,
     };
     let groups = u64::from(rows.div_ceil(shape.rows));
     let x = groups.min(most_x.into()).max(1);

@@ -16,9 +16,9 @@ mod layout;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use decode::matvec_dispatch;
 pub use decode::{Options, decode};
-pub use layout::{Arena, Limits, Placed, Placement, place};
+pub(crate) use decode::{get_rows_dispatch, matvec_dispatch, rope_tables};
+pub use layout::{Arena, Arenas, Limits, Part, Placed, Placement, place};
 
 use zinc_shaders::{Direction, Kernel};
 
@@ -96,8 +96,8 @@ pub enum Space {
     Constants,
     /// What moves from token to token: position and token id, written by the host before each submission.
     Step,
-    /// Keys and values of earlier tokens.
-    Cache,
+    /// Keys and values of earlier tokens; a long context is split over several allocations.
+    Cache(u32),
     /// Intermediates of one token.
     Arena,
     /// Logits, where the host reads them.

@@ -164,13 +164,47 @@ fn weights_are_placed_without_overlap_and_split_at_the_allocation_limit() {
 }
 
 #[test]
+fn a_matrix_beyond_a_range_is_split_by_rows_and_each_part_has_its_own_rows_of_the_result() {
+    let small = Limits { range: 30_000, ..limits() };
+    with_plan(Options { limits: small, ..options() }, |model, placement, plan| {
+        let parts = placement.parts(&model.output);
+        assert!(parts.len() > 1 && placement.whole(&model.output).is_none());
+        assert_eq!(parts.iter().map(|part| part.rows).sum::<u32>(), model.output.rows);
+        let mut expected = 0;
+        for (part, step) in parts.iter().zip(plan.steps.iter().filter(|step| step.name == "output")) {
+            assert_eq!(part.first_row, expected);
+            expected += part.rows;
+            assert!(part.placed.quants.bytes <= 30_000);
+            let (result, _) = *step.accesses().last().unwrap();
+            assert_eq!(result.bytes, 4 * u64::from(part.rows));
+            assert_eq!(result.offset % 256, 0);
+        }
+        let lookups = plan.steps.iter().filter(|step| step.name == "token_embd").count();
+        assert_eq!(lookups, placement.parts(&model.embedding).len());
+    });
+}
+
+#[test]
+fn a_cache_beyond_an_allocation_is_split_by_layers() {
+    with_plan(options(), |_, _, plan| {
+        assert_eq!(plan.buffers.iter().filter(|(space, _)| matches!(space, Space::Cache(_))).count(), 1);
+    });
+    let small = Limits { allocation: 300_000, ..limits() };
+    with_plan(Options { limits: small, ..options() }, |_, _, plan| {
+        let caches: Vec<_> =
+            plan.buffers.iter().filter(|(space, _)| matches!(space, Space::Cache(_))).collect();
+        assert!(caches.len() > 1 && caches.iter().all(|(_, bytes)| *bytes <= 300_000), "{caches:?}");
+    });
+}
+
+#[test]
 fn limits_that_do_not_suffice_are_errors_that_name_the_tensor_or_step() {
     let gguf = Gguf::parse(embedded::MODEL).unwrap();
     let model = Model::from_gguf(&gguf).unwrap();
     let place_with = |limits: Limits| place(&model, &limits).unwrap_err().to_string();
-    let error = place_with(Limits { range: 20_000, ..limits() });
-    assert!(error.contains("token_embd.weight") && error.contains("20000"), "{error}");
-    let error = place_with(Limits { allocation: 20_000, ..limits() });
+    let error = place_with(Limits { range: 2_000, ..limits() });
+    assert!(error.contains("token_embd.weight") && error.contains("2000"), "{error}");
+    let error = place_with(Limits { allocation: 2_000, ..limits() });
     assert!(error.contains("token_embd.weight") && error.contains("allocates"), "{error}");
 
     let placement = place(&model, &limits()).unwrap();

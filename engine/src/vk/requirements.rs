@@ -59,7 +59,7 @@ pub const API_VERSION: (u32, u32) = (1, 2);
 /// Most storage buffers that one kernel binds.
 const STORAGE_BUFFERS: u32 = 4;
 /// Largest push-constant block of a kernel.
-const PUSH_CONSTANTS: u32 = 20;
+const PUSH_CONSTANTS: u32 = 24;
 
 const OTHER_DEVICE: &str = "choose another device with --device";
 const NEWER_DRIVER: &str = "install a newer driver, or choose another device with --device";

@@ -38,8 +38,9 @@ fn a_truncated_model_is_refused_wherever_it_is_cut() {
 fn an_unsupported_tensor_type_is_named_with_the_supported_ones() {
     let mut file = embedded::MODEL.to_vec();
     let at = type_offset(&file, "blk.0.attn_q.weight", 2);
-    file[at..at + 4].copy_from_slice(&3u32.to_le_bytes());
-    assert_fails(&load(&file), 1, &["blk.0.attn_q.weight", "Q4_1", "F32, Q8_0, Q4_0"]);
+    file[at..at + 4].copy_from_slice(&7u32.to_le_bytes());
+    let supported = "F32, F16, BF16, Q8_0, Q5_0, Q4_1, Q4_0, Q6_K, Q4_K";
+    assert_fails(&load(&file), 1, &["blk.0.attn_q.weight", "Q5_1", supported]);
     file[at..at + 4].copy_from_slice(&4242u32.to_le_bytes());
     assert_fails(&load(&file), 1, &["blk.0.attn_q.weight", "4242"]);
 }
@@ -90,13 +91,17 @@ fn another_architecture_and_a_missing_or_extra_tensor_are_named() {
         file[at..at + to.len()].copy_from_slice(to);
         file
     };
-    assert_fails(&load(&replace(b"llama", b"mamba")), 1, &["mamba", "llama"]);
+    assert_fails(&load(&replace(b"llama", b"mamba")), 1, &["mamba", "llama", "qwen3", "gemma3"]);
+    let experts = replace(b"blk.1.ffn_gate.weight", b"blk.1.ffn_x_exps.weig");
+    assert_fails(&load(&experts), 1, &["mixture of experts", "blk.1.ffn_x_exps.weig"]);
+    let prediction = replace(b"blk.1.ffn_gate.weight", b"blk.1.nextn.eh.weight");
+    assert_fails(&load(&prediction), 1, &["multi-token prediction", "blk.1.nextn.eh.weight"]);
     let renamed = replace(b"blk.1.attn_k.weight", b"blk.1.attn_k.wrongg");
     assert_fails(&load(&renamed), 1, &["blk.1.attn_k.weight"]);
     let layers = file.windows(11).position(|w| w == b"block_count").unwrap() + 11 + 4;
     let mut fewer = file.clone();
     fewer[layers] = 1;
-    assert_fails(&load(&fewer), 1, &["blk.1.attn_norm.weight", "ignore"]);
+    assert_fails(&load(&fewer), 1, &["blk.1.attn_q.weight", "ignore"]);
 }
 
 proptest! {

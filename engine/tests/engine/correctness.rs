@@ -2,7 +2,7 @@
 
 use zinc_engine::decode::{Session, argmax};
 use zinc_engine::gguf::Gguf;
-use zinc_engine::model::Model;
+use zinc_engine::model::{Architecture, Model};
 use zinc_engine::perplexity::{Task, strip};
 use zinc_engine::plan::Tuning;
 use zinc_engine::quant::WeightType;
@@ -133,6 +133,71 @@ fn small_models_of_every_shape_and_type_agree_with_the_reference() {
             assert!(worst < RELATIVE, "{shape:?}: logits differ by {worst} of the largest");
         });
     }
+}
+
+#[test]
+fn every_architecture_agrees_with_the_reference() {
+    let shapes = [
+        Tiny { architecture: Architecture::Qwen2, ..Tiny::default() },
+        Tiny { architecture: Architecture::Qwen3, rope_dim: 8, ..Tiny::default() },
+        // Seven layers: five with a window, one that sees everything, and one with a window again.
+        Tiny {
+            architecture: Architecture::Gemma3,
+            layers: 7,
+            window: 9,
+            logit_cap: Some(5.0),
+            ..Tiny::default()
+        },
+        Tiny { architecture: Architecture::Gemma3, layers: 1, ..Tiny::default() },
+    ];
+    for shape in shapes {
+        let file = shape.file();
+        with_model(&file, |model| {
+            let tokens: Vec<u32> = (0..24).map(|i| i * 37 % 257).collect();
+            let worst = worst_difference(model, &tokens);
+            assert!(worst < RELATIVE, "{shape:?}: logits differ by {worst} of the largest");
+        });
+    }
+}
+
+#[test]
+fn every_format_agrees_with_the_reference() {
+    for ty in WeightType::ALL {
+        let columns = ty.block_elements().max(32) as u32;
+        let shape = Tiny {
+            embedding: columns,
+            feed_forward: 2 * columns,
+            head_dim: columns / 4,
+            layers: 1,
+            output: Some(ty),
+            ty,
+            ..Tiny::default()
+        };
+        let file = shape.file();
+        with_model(&file, |model| {
+            assert!(model.matrices().iter().any(|matrix| matrix.ty == ty));
+            let tokens: Vec<u32> = (0..12).map(|i| i * 37 % 257).collect();
+            let worst = worst_difference(model, &tokens);
+            assert!(worst < RELATIVE, "{ty}: logits differ by {worst} of the largest");
+        });
+    }
+}
+
+#[test]
+fn a_window_hides_what_is_before_it() {
+    // One layer with a window of 4: the fifth token sees nothing of the first.
+    let file = Tiny { architecture: Architecture::Gemma3, layers: 1, window: 4, ..Tiny::default() }.file();
+    let logits = |tokens: &[u32]| {
+        with_model(&file, |model| {
+            let mut session = Session::new(&device(), model, 8, Record::Reuse).unwrap();
+            for token in tokens {
+                session.step(*token).unwrap();
+            }
+            session.logits().to_vec()
+        })
+    };
+    assert_eq!(logits(&[1, 2, 3, 4, 5]), logits(&[9, 2, 3, 4, 5]));
+    assert_ne!(logits(&[1, 2, 3, 4]), logits(&[9, 2, 3, 4]));
 }
 
 fn digest(file: &[u8], tokens: &[u32], record: Record) -> String {

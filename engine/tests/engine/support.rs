@@ -4,9 +4,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::rc::Rc;
 
-use zinc_engine::gguf::{Gguf, TensorType, Value, Writer};
-use zinc_engine::model::Model;
+use zinc_engine::gguf::Gguf;
+use zinc_engine::model::{Architecture, Model};
 use zinc_engine::quant::WeightType;
+use zinc_engine::synth::{Shape, Synth, Types, Vocabulary};
 use zinc_engine::vk::{Device, Instance, choose};
 
 /// The device that the engine chooses.
@@ -56,9 +57,10 @@ pub fn assert_fails(output: &Output, status: i32, words: &[&str]) {
     }
 }
 
-/// Hyper-parameters of a small model with random weights.
+/// A small model with random weights: what tests vary, the rest as it is.
 #[derive(Debug, Clone)]
 pub struct Tiny {
+    pub architecture: Architecture,
     pub layers: u32,
     pub embedding: u32,
     pub feed_forward: u32,
@@ -71,12 +73,15 @@ pub struct Tiny {
     /// Type of a separate output head; tied if there is none.
     pub output: Option<WeightType>,
     pub rope_factors: bool,
+    pub window: u32,
+    pub logit_cap: Option<f32>,
     pub leading_token: bool,
 }
 
 impl Default for Tiny {
     fn default() -> Self {
         Self {
+            architecture: Architecture::Llama,
             layers: 2,
             embedding: 64,
             feed_forward: 96,
@@ -88,6 +93,8 @@ impl Default for Tiny {
             ty: WeightType::Q8_0,
             output: None,
             rope_factors: false,
+            window: 0,
+            logit_cap: None,
             leading_token: false,
         }
     }
@@ -99,122 +106,33 @@ pub const VOCABULARY: u32 = 257;
 impl Tiny {
     /// The complete GGUF file.
     pub fn file(&self) -> Vec<u8> {
-        let mut writer = Writer::new();
-        writer.put("general.architecture", Value::String("llama"));
-        writer.put("general.name", Value::String("tiny"));
-        let sizes = [
-            ("block_count", self.layers),
-            ("embedding_length", self.embedding),
-            ("feed_forward_length", self.feed_forward),
-            ("attention.head_count", self.heads),
-            ("attention.head_count_kv", self.kv_heads),
-            ("attention.key_length", self.head_dim),
-            ("attention.value_length", self.head_dim),
-            ("rope.dimension_count", self.rope_dim),
-            ("context_length", self.context),
-        ];
-        for (key, value) in sizes {
-            writer.put(&format!("llama.{key}"), Value::U32(value));
-        }
-        writer.put("llama.attention.layer_norm_rms_epsilon", Value::F32(1e-5));
-        writer.put("tokenizer.ggml.model", Value::String("gpt2"));
-        writer.put("tokenizer.ggml.pre", Value::String("gpt-2"));
-        writer.put_strings("tokenizer.ggml.tokens", &vocabulary());
-        let mut types = vec![1; 256];
-        types.push(3);
-        writer.put_i32s("tokenizer.ggml.token_type", &types);
-        writer.put("tokenizer.ggml.bos_token_id", Value::U32(256));
-        writer.put("tokenizer.ggml.add_bos_token", Value::Bool(self.leading_token));
-
-        let tensors = self.tensors();
-        for (name, dims, ty) in &tensors {
-            writer.tensor(name, dims, *ty);
-        }
-        let mut rng = fastrand::Rng::with_seed(7);
+        let mut vocabulary = Vocabulary::bytes();
+        vocabulary.set_leading_token(self.leading_token);
+        let shape = Shape {
+            architecture: self.architecture,
+            layers: self.layers,
+            embedding: self.embedding,
+            feed_forward: self.feed_forward,
+            heads: self.heads,
+            kv_heads: self.kv_heads,
+            head_dim: self.head_dim,
+            rope_dim: self.rope_dim,
+            rope_base: 1e4,
+            rope_factors: self.rope_factors,
+            rope_linear: if self.rope_factors { 2.0 } else { 1.0 },
+            window: self.window,
+            logit_cap: self.logit_cap,
+            epsilon: 1e-5,
+            context: self.context,
+            vocabulary: VOCABULARY,
+            tied: self.output.is_none(),
+        };
+        let types = Types { weights: self.ty, head: self.output.unwrap_or(self.ty) };
+        let synth = Synth { name: "tiny".to_owned(), shape, types, vocabulary: &vocabulary, seed: 7 };
         let mut file = Vec::new();
-        writer
-            .write(&mut file, |index, out| {
-                let (name, dims, ty) = &tensors[index];
-                let elements: u64 = dims.iter().product();
-                let data = match name.as_str() {
-                    "rope_freqs.weight" => floats(elements, || 1.0 + rng.f32() * 3.0),
-                    _ if name.contains("norm") => floats(elements, || 0.5 + rng.f32()),
-                    _ => weights(*ty, elements, dims[0], &mut rng),
-                };
-                out.write_all(&data)
-            })
-            .expect("writing to memory");
+        synth.write(&mut file, |_| ()).expect("writing to memory");
         file
     }
-
-    fn tensors(&self) -> Vec<(String, Vec<u64>, TensorType)> {
-        let size = |v: u32| u64::from(v);
-        let (e, ff) = (size(self.embedding), size(self.feed_forward));
-        let (q, kv) = (size(self.heads * self.head_dim), size(self.kv_heads * self.head_dim));
-        let ty = self.ty.tensor_type();
-        let mut tensors = vec![("token_embd.weight".to_owned(), vec![e, size(VOCABULARY)], ty)];
-        for layer in 0..self.layers {
-            let parts = [
-                ("attn_norm", vec![e], TensorType::F32),
-                ("attn_q", vec![e, q], ty),
-                ("attn_k", vec![e, kv], ty),
-                ("attn_v", vec![e, kv], ty),
-                ("attn_output", vec![q, e], ty),
-                ("ffn_norm", vec![e], TensorType::F32),
-                ("ffn_gate", vec![e, ff], ty),
-                ("ffn_up", vec![e, ff], ty),
-                ("ffn_down", vec![ff, e], ty),
-            ];
-            tensors.extend(parts.map(|(part, dims, ty)| (format!("blk.{layer}.{part}.weight"), dims, ty)));
-        }
-        tensors.push(("output_norm.weight".to_owned(), vec![e], TensorType::F32));
-        if let Some(output) = self.output {
-            tensors.push(("output.weight".to_owned(), vec![e, size(VOCABULARY)], output.tensor_type()));
-        }
-        if self.rope_factors {
-            tensors.push(("rope_freqs.weight".to_owned(), vec![size(self.rope_dim / 2)], TensorType::F32));
-        }
-        tensors
-    }
-}
-
-fn floats(count: u64, mut next: impl FnMut() -> f32) -> Vec<u8> {
-    (0..count).flat_map(|_| next().to_le_bytes()).collect()
-}
-
-/// Weights of about the size that keeps activations near one.
-fn weights(ty: TensorType, elements: u64, columns: u64, rng: &mut fastrand::Rng) -> Vec<u8> {
-    let spread = 1.7 / (columns as f32).sqrt();
-    if ty == TensorType::F32 {
-        return floats(elements, || (rng.f32() * 2.0 - 1.0) * spread);
-    }
-    let levels = if ty == TensorType::Q8_0 { 127.0 } else { 8.0 };
-    let mut data = Vec::new();
-    for _ in 0..elements / 32 {
-        let scale = half::f16::from_f32(spread / levels * (0.5 + rng.f32()));
-        data.extend(scale.to_le_bytes());
-        data.extend((2..ty.block_bytes()).map(|_| rng.u8(..)));
-    }
-    data
-}
-
-/// The 256 byte tokens as byte-level vocabularies spell them, and one control token.
-fn vocabulary() -> Vec<String> {
-    let printable = |b: u32| matches!(b, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
-    let mut next = 0x100;
-    let mut tokens: Vec<String> = (0..256u32)
-        .map(|b| {
-            let code = if printable(b) {
-                b
-            } else {
-                next += 1;
-                next - 1
-            };
-            char::from_u32(code).expect("a character").to_string()
-        })
-        .collect();
-    tokens.push("<|endoftext|>".to_owned());
-    tokens
 }
 
 /// Parses a file and hands its model to `f`.

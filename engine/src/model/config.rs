@@ -1,0 +1,327 @@
+//! Hyper-parameters: read from metadata, bounded once, with everything in which the architectures differ.
+//!
+//! Later code never asks which architecture a model is of. It asks for what follows from that: how pairs are rotated,
+//! which activation gates, what a layer sees. The facts about each architecture are those of its published code and of
+//! llama.cpp's loader for it (`src/models/*.cpp`).
+
+use super::{Error, LARGEST_DIMENSION, MOST_LAYERS, Tensors};
+use crate::gguf::{self, Gguf, TensorInfo};
+
+/// What a model computes, as `general.architecture` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Architecture {
+    /// Llama 1 to 3, SmolLM2, Mistral and others.
+    Llama,
+    /// Qwen2 and Qwen2.5: biases on queries, keys and values.
+    Qwen2,
+    /// Qwen3: queries and keys normed head by head.
+    Qwen3,
+    /// Gemma 3: scaled embeddings, norms behind each part too, GELU, and layers that see a window only.
+    Gemma3,
+}
+
+impl Architecture {
+    /// Every supported architecture.
+    pub const ALL: [Self; 4] = [Self::Llama, Self::Qwen2, Self::Qwen3, Self::Gemma3];
+
+    /// As GGUF spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Llama => "llama",
+            Self::Qwen2 => "qwen2",
+            Self::Qwen3 => "qwen3",
+            Self::Gemma3 => "gemma3",
+        }
+    }
+
+    /// All names, for messages.
+    pub fn list() -> String {
+        Self::ALL.map(|a| format!("{:?}", a.name())).join(", ")
+    }
+
+    pub(super) fn from_name(name: &str) -> Result<Self, Error> {
+        let found = Self::ALL.into_iter().find(|a| a.name() == name);
+        found.ok_or_else(|| Error::Architecture(name.to_owned()))
+    }
+}
+
+/// Which two elements of a head turn together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pairing {
+    /// Elements 2i and 2i + 1.
+    Neighbours,
+    /// Elements i and i + rope_dim / 2 ("neox").
+    Halves,
+}
+
+/// The gate's function in the feed-forward network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activation {
+    /// x * sigmoid(x).
+    Silu,
+    /// GELU by its approximation with tanh.
+    Gelu,
+}
+
+/// One way to turn positions into angles.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rope {
+    /// Base of the rotation frequencies.
+    pub base: f64,
+    /// By which positions are multiplied: below 1 where a model's context was stretched.
+    pub scale: f64,
+}
+
+/// Hyper-parameters. All sizes are at least 1 and small enough that products of two fit 48 bits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Layers.
+    pub layers: u32,
+    /// Width of the residual stream; a multiple of 4.
+    pub embedding: u32,
+    /// Width of the hidden layer of the feed-forward network; a multiple of 4.
+    pub feed_forward: u32,
+    /// Query heads.
+    pub heads: u32,
+    /// Key and value heads; divides `heads`.
+    pub kv_heads: u32,
+    /// Width of one head, of queries, keys and values alike; a multiple of 4.
+    pub head_dim: u32,
+    /// How many elements of each head are rotated; even, at most `head_dim`.
+    pub rope_dim: u32,
+    /// Which elements turn together.
+    pub pairing: Pairing,
+    /// The rotations that layers choose from: one, or for layers that see everything and layers with a window.
+    pub ropes: Vec<Rope>,
+    /// Divisors of the rotation frequencies, one a pair (`rope_freqs.weight`, as in Llama 3); all 1 if there are none.
+    pub rope_factors: Vec<f32>,
+    /// How many positions a layer with a window sees, its own included; 0 if no layer has one.
+    pub window: u32,
+    /// Every layer sees a window but each one whose number, from 1, is a multiple of this. Means nothing without one.
+    pub window_period: u32,
+    /// Factor of the scores before the softmax.
+    pub attention_scale: f64,
+    /// Factor of the embeddings, if there is one.
+    pub embedding_scale: Option<f32>,
+    /// The gate's function.
+    pub activation: Activation,
+    /// Bound of the logits, if there is one: bound * tanh(logit / bound).
+    pub logit_cap: Option<f32>,
+    /// Added to the mean square in RMS norms.
+    pub epsilon: f32,
+    /// Number of tokens.
+    pub vocabulary: u32,
+    /// The context length that the model was trained for.
+    pub context: u32,
+}
+
+impl Config {
+    /// Width of all query heads together.
+    pub fn q_dim(&self) -> u32 {
+        self.heads * self.head_dim
+    }
+
+    /// Width of all key heads together.
+    pub fn kv_dim(&self) -> u32 {
+        self.kv_heads * self.head_dim
+    }
+
+    /// How many positions `layer` sees, its own included; `None` for all.
+    pub fn layer_window(&self, layer: u32) -> Option<u32> {
+        (self.window > 0 && !(layer + 1).is_multiple_of(self.window_period)).then_some(self.window)
+    }
+
+    /// Which of [`Config::ropes`] `layer` uses.
+    pub fn layer_rope(&self, layer: u32) -> usize {
+        usize::from(self.layer_window(layer).is_some()).min(self.ropes.len() - 1)
+    }
+
+    /// The angle by which pair `pair` of every head turns at `position` under `rope`: position * base^(-2 pair /
+    /// rope_dim), scaled, and divided by the pair's factor.
+    pub fn rope_angle(&self, rope: Rope, position: u32, pair: u32) -> f64 {
+        let exponent = -2.0 * f64::from(pair) / f64::from(self.rope_dim);
+        f64::from(position) * rope.scale * rope.base.powf(exponent)
+            / f64::from(self.rope_factors[pair as usize])
+    }
+}
+
+/// Reads metadata keys below the architecture's name with bounds.
+struct Keys<'g, 'a> {
+    gguf: &'g Gguf<'a>,
+    architecture: &'static str,
+}
+
+impl Keys<'_, '_> {
+    fn key(&self, suffix: &str) -> String {
+        format!("{}.{suffix}", self.architecture)
+    }
+
+    fn size(&self, suffix: &str, default: Option<u64>, largest: u64, multiple: u64) -> Result<u32, Error> {
+        let key = self.key(suffix);
+        let value = gguf::required(self.gguf.u64(&key)?.or(default), &key)?;
+        if value == 0 || value > largest || !value.is_multiple_of(multiple) {
+            let kind = if multiple > 1 { format!(" and a multiple of {multiple}") } else { String::new() };
+            let expected = format!("expected between 1 and {largest}{kind}");
+            return Err(Error::Parameter { key, value: value.to_string(), expected });
+        }
+        Ok(value as u32)
+    }
+
+    fn positive(&self, suffix: &str, default: Option<f64>) -> Result<f64, Error> {
+        let key = self.key(suffix);
+        let value = gguf::required(self.gguf.f64(&key)?.or(default), &key)?;
+        if !value.is_finite() || value <= 0.0 {
+            return Err(Error::Parameter {
+                key,
+                value: value.to_string(),
+                expected: "expected above zero".to_owned(),
+            });
+        }
+        Ok(value)
+    }
+
+    /// A bound such as `final_logit_softcapping`: absent and zero mean none.
+    fn bound(&self, suffix: &str) -> Result<Option<f32>, Error> {
+        match self.gguf.f64(&self.key(suffix))? {
+            None | Some(0.0) => Ok(None),
+            Some(_) => Ok(Some(self.positive(suffix, None)? as f32)),
+        }
+    }
+
+    /// Factor of the positions from the keys below `rope.scaling`.
+    fn rope_scale(&self) -> Result<f64, Error> {
+        match self.gguf.string(&self.key("rope.scaling.type"))? {
+            None | Some("none") => Ok(1.0),
+            Some("linear") => Ok(1.0 / self.positive("rope.scaling.factor", None)?),
+            Some(other) => Err(Error::Unsupported(format!("rope scaling of the type {other:?}"))),
+        }
+    }
+}
+
+/// What this engine leaves out, recognised by its metadata or its tensors before anything else can be misunderstood.
+pub(super) fn refuse_variants(gguf: &Gguf<'_>, architecture: &str) -> Result<(), Error> {
+    let tensor = |marks: &[&str]| {
+        gguf.tensors().iter().map(|t| t.name).find(|name| marks.iter().any(|mark| name.contains(mark)))
+    };
+    let counted = |suffix: &str| -> Result<Option<String>, Error> {
+        let key = format!("{architecture}.{suffix}");
+        Ok(gguf.u64(&key)?.filter(|n| *n > 0).map(|n| format!("{key} is {n}")))
+    };
+    let named = |name: &str| format!("tensor {name}");
+    let experts = tensor(&["_exps.", "ffn_gate_inp"]).map(named);
+    if let Some(sign) = experts.or(counted("expert_count")?) {
+        return Err(Error::Unsupported(format!("a mixture of experts ({sign})")));
+    }
+    let prediction = tensor(&[".nextn."]).map(named);
+    if let Some(sign) = prediction.or(counted("nextn_predict_layers")?) {
+        return Err(Error::Unsupported(format!("multi-token prediction ({sign})")));
+    }
+    Ok(())
+}
+
+pub(super) fn read<'a>(
+    gguf: &Gguf<'a>,
+    architecture: Architecture,
+    tensors: &mut Tensors<'_, 'a>,
+) -> Result<Config, Error> {
+    let keys = Keys { gguf, architecture: architecture.name() };
+    let layers = keys.size("block_count", None, MOST_LAYERS, 1)?;
+    let embedding = keys.size("embedding_length", None, LARGEST_DIMENSION, 4)?;
+    let feed_forward = keys.size("feed_forward_length", None, LARGEST_DIMENSION, 4)?;
+    let heads = keys.size("attention.head_count", None, 1 << 16, 1)?;
+    let kv_heads = keys.size("attention.head_count_kv", Some(heads.into()), heads.into(), 1)?;
+    if !heads.is_multiple_of(kv_heads) {
+        let expected = format!("expected a divisor of the {heads} query heads");
+        return Err(Error::Parameter {
+            key: keys.key("attention.head_count_kv"),
+            value: kv_heads.to_string(),
+            expected,
+        });
+    }
+    let head_dim = keys.size("attention.key_length", Some((embedding / heads).into()), 4096, 4)?;
+    let value_dim = keys.size("attention.value_length", Some(head_dim.into()), 4096, 4)?;
+    if value_dim != head_dim {
+        return Err(Error::Unsupported(format!(
+            "a value width of {value_dim} beside a key width of {head_dim}"
+        )));
+    }
+    if u64::from(heads) * u64::from(head_dim) > LARGEST_DIMENSION {
+        return Err(Error::Unsupported(format!("{heads} heads of width {head_dim}")));
+    }
+    let rope_dim = keys.size("rope.dimension_count", Some(head_dim.into()), head_dim.into(), 2)?;
+    let base_default = if architecture == Architecture::Gemma3 { 1e6 } else { 1e4 };
+    let rope = Rope { base: keys.positive("rope.freq_base", Some(base_default))?, scale: keys.rope_scale()? };
+    let mut config = Config {
+        layers,
+        embedding,
+        feed_forward,
+        heads,
+        kv_heads,
+        head_dim,
+        rope_dim,
+        pairing: if architecture == Architecture::Llama { Pairing::Neighbours } else { Pairing::Halves },
+        ropes: vec![rope],
+        rope_factors: vec![1.0; rope_dim as usize / 2],
+        window: 0,
+        window_period: 1,
+        attention_scale: 1.0 / f64::from(head_dim).sqrt(),
+        embedding_scale: None,
+        activation: Activation::Silu,
+        logit_cap: None,
+        epsilon: keys.positive("attention.layer_norm_rms_epsilon", None)? as f32,
+        vocabulary: vocabulary(gguf)?,
+        context: keys.size("context_length", None, LARGEST_DIMENSION, 1)?,
+    };
+    if gguf.tensor("rope_freqs.weight").is_some() {
+        config.rope_factors = rope_factors(tensors, rope_dim)?;
+    }
+    if architecture == Architecture::Gemma3 {
+        gemma3(&keys, &mut config)?;
+    }
+    Ok(config)
+}
+
+/// What is peculiar to Gemma 3: five layers with a window and a rotation of their own to one that sees everything.
+fn gemma3(keys: &Keys<'_, '_>, c: &mut Config) -> Result<(), Error> {
+    /// The 27B model, known by its layers, scales its queries by the width of the stream a head.
+    const LAYERS_OF_27B: u32 = 62;
+    if keys.bound("attn_logit_softcapping")?.is_some() {
+        return Err(Error::Unsupported("a bound of the attention scores".to_owned()));
+    }
+    c.embedding_scale = Some((c.embedding as f32).sqrt());
+    c.activation = Activation::Gelu;
+    c.logit_cap = keys.bound("final_logit_softcapping")?;
+    if c.layers == LAYERS_OF_27B {
+        c.attention_scale = 1.0 / f64::from(c.embedding / c.heads).sqrt();
+    }
+    if keys.gguf.u64(&keys.key("attention.sliding_window"))?.is_some_and(|w| w > 0) {
+        c.window = keys.size("attention.sliding_window", None, LARGEST_DIMENSION, 1)?;
+        c.window_period = keys.size("attention.sliding_window_pattern", Some(6), MOST_LAYERS, 1)?;
+        let base = keys.positive("rope.freq_base_swa", Some(1e4))?;
+        c.ropes.push(Rope { base, scale: 1.0 });
+    }
+    Ok(())
+}
+
+fn vocabulary(gguf: &Gguf<'_>) -> Result<u32, Error> {
+    let rows = gguf.tensor("token_embd.weight").map(TensorInfo::rows);
+    let vocabulary = rows.ok_or_else(|| Error::MissingTensor("token_embd.weight".to_owned()))?;
+    if vocabulary == 0 || vocabulary > LARGEST_DIMENSION {
+        return Err(Error::Unsupported(format!("a vocabulary of {vocabulary} tokens")));
+    }
+    Ok(vocabulary as u32)
+}
+
+fn rope_factors(tensors: &mut Tensors<'_, '_>, rope_dim: u32) -> Result<Vec<f32>, Error> {
+    let mut factors = Vec::new();
+    let tensor = tensors.vector("rope_freqs.weight", rope_dim / 2)?;
+    crate::quant::dequantize_row(tensor.ty, tensor.data, &mut factors);
+    if let Some(bad) = factors.iter().find(|f| !f.is_finite() || **f <= 0.0) {
+        return Err(Error::Parameter {
+            key: "rope_freqs.weight".to_owned(),
+            value: bad.to_string(),
+            expected: "expected above zero".to_owned(),
+        });
+    }
+    Ok(factors)
+}

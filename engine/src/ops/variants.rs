@@ -1,0 +1,172 @@
+//! Cases of the kernels that only some architectures need.
+
+use zinc_shaders as k;
+
+use super::cases::{FLIP, Maker, U, bytes, some, summation_depth};
+use super::{Case, Expected};
+use crate::reference;
+
+const COUNTS: [u32; 6] = [576, 1, 31, 64, 65, 4099];
+
+pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
+    cases.extend(COUNTS.map(|count| maker.gelu(count)));
+    cases.extend(COUNTS.map(|count| maker.scale(count)));
+    cases.extend(COUNTS.map(|count| maker.softcap(count)));
+    let heads = [(6, 32), (1, 4), (3, 20), (16, 128), (4, 256), (33, 64)];
+    cases.extend(heads.map(|(rows, width)| maker.rms_norm_rows(rows, width)));
+    cases.extend(heads.map(|(rows, width)| maker.mul_rows(rows, width)));
+    let ropes = [
+        (6, 32, 32, 255),
+        (1, 4, 4, 0),
+        (3, 8, 4, 1),
+        (2, 32, 32, 1023),
+        (16, 128, 128, 77),
+        (5, 80, 20, 31),
+    ];
+    cases.extend(
+        ropes.map(|(heads, dim, rope_dim, position)| maker.rope_neox(heads, dim, rope_dim, position)),
+    );
+}
+
+impl Maker {
+    /// A kernel that turns each of `x` into what `value` says.
+    fn each(
+        &self,
+        kernel: &'static k::Kernel,
+        x: &[f32],
+        more_push: &[u32],
+        value: impl Fn(f64) -> Option<Expected>,
+    ) -> Case {
+        let count = x.len() as u32;
+        Case {
+            kernel,
+            shape: self.element(),
+            label: format!("count={count}"),
+            step: [0, 0],
+            expected: x.iter().map(|v| value(f64::from(*v))).collect(),
+            inputs: vec![bytes(x)],
+            push: [&[count], more_push].concat(),
+            grid: self.over_elements(count),
+            control: (0, 3, FLIP),
+        }
+    }
+
+    fn gelu(&mut self, count: u32) -> Case {
+        let x: Vec<f32> = self.floats(count as usize).iter().map(|v| v * 12.0).collect();
+        self.each(&k::GELU, &x, &[], |x| {
+            let y = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
+            let exact = x / (1.0 + (-2.0 * y).exp());
+            // The argument of exp has eight roundings, which the exponential turns into relative errors of 8 |2y| u; exp
+            // itself (3 + 2|2y| ULP), addition, division (2.5 ULP).
+            let argument = (2.0 * y).abs();
+            let relative = 8.0 * argument + 2.0 * (3.0 + 2.0 * argument) + 1.0 + 5.0;
+            // Deep in the tail the exponential overflows and the quotient is zero, or results are subnormal and may be
+            // flushed to zero.
+            let tail = x.abs() / f64::from(f32::MAX) + f64::from(f32::MIN_POSITIVE);
+            some(exact, relative * U * exact.abs() + tail)
+        })
+    }
+
+    fn scale(&mut self, count: u32) -> Case {
+        let x = self.floats(count as usize);
+        let factor = 25.298_22f32;
+        self.each(&k::SCALE, &x, &[factor.to_bits()], |x| {
+            let exact = x * f64::from(factor);
+            some(exact, 2.0 * U * exact.abs())
+        })
+    }
+
+    fn softcap(&mut self, count: u32) -> Case {
+        let x: Vec<f32> = self.floats(count as usize).iter().map(|v| v * 300.0).collect();
+        let cap = 30f32;
+        self.each(&k::SOFTCAP, &x, &[cap.to_bits()], |x| {
+            let cap = f64::from(cap);
+            let exact = cap * (x / cap).tanh();
+            // e = exp(-a) with a relative error of (6 a + 6 + 4 a) u at most; 1 - e and 1 + e; division, product.
+            let a = 2.0 * x.abs() / cap;
+            let e = (-a).exp();
+            let absolute = e * (10.0 * a + 6.0) + 2.0;
+            some(exact, U * (cap * absolute * 2.0 + 12.0 * exact.abs()))
+        })
+    }
+
+    fn rms_norm_rows(&mut self, rows: u32, width: u32) -> Case {
+        let x = self.floats((rows * width) as usize);
+        let epsilon = 1e-6f32;
+        // As for rms_norm.
+        let relative = (summation_depth(width, self.tuning.reduce) + 1.0 + 5.0 + 1.0) / 2.0 + 9.0 + 5.0 + 1.0;
+        let expected = x.chunks_exact(width as usize).flat_map(|row| {
+            let mean = reference::dot(row, row) / f64::from(width);
+            let scale = 1.0 / (mean + f64::from(epsilon)).sqrt();
+            row.iter().map(move |v| {
+                let exact = f64::from(*v) * scale;
+                some(exact, relative * U * exact.abs())
+            })
+        });
+        Case {
+            kernel: &k::RMS_NORM_ROWS,
+            shape: self.reduce(),
+            label: format!("rows={rows} width={width}"),
+            step: [0, 0],
+            expected: expected.collect(),
+            inputs: vec![bytes(&x)],
+            push: vec![width, epsilon.to_bits()],
+            grid: [rows, 1],
+            control: (0, 3, FLIP),
+        }
+    }
+
+    fn mul_rows(&mut self, rows: u32, width: u32) -> Case {
+        let count = rows * width;
+        let (a, b) = (self.floats(count as usize), self.floats(width as usize));
+        let value = |(a, b): (&f32, &f32)| {
+            let exact = f64::from(*a) * f64::from(*b);
+            some(exact, 2.0 * U * exact.abs())
+        };
+        Case {
+            kernel: &k::MUL_ROWS,
+            shape: self.element(),
+            label: format!("rows={rows} width={width}"),
+            step: [0, 0],
+            expected: a.iter().zip(b.iter().cycle()).map(value).collect(),
+            inputs: vec![bytes(&a), bytes(&b)],
+            push: vec![count, width],
+            grid: self.over_elements(count),
+            control: (1, 3, FLIP),
+        }
+    }
+
+    fn rope_neox(&mut self, heads: u32, head_dim: u32, rope_dim: u32, position: u32) -> Case {
+        let pairs = rope_dim as usize / 2;
+        let angle = |position: u32, pair: usize| {
+            f64::from(position) * 1e6f64.powf(-2.0 * pair as f64 / f64::from(rope_dim))
+        };
+        let table: Vec<f32> = (0..=position)
+            .flat_map(|p| (0..pairs).map(move |pair| angle(p, pair).sin_cos()))
+            .flat_map(|(sin, cos)| [cos as f32, sin as f32])
+            .collect();
+        let x = self.floats((heads * head_dim) as usize);
+        let mut expected: Vec<_> = x.iter().map(|v| some(f64::from(*v), 0.0)).collect();
+        for (head, out) in x.chunks_exact(head_dim as usize).zip(expected.chunks_exact_mut(head_dim as usize))
+        {
+            for pair in 0..pairs {
+                let (a, b) = (f64::from(head[pair]), f64::from(head[pair + pairs]));
+                let (sin, cos) = angle(position, pair).sin_cos();
+                // Table, product, sum: three roundings of each term.
+                out[pair] = some(a * cos - b * sin, 3.0 * U * ((a * cos).abs() + (b * sin).abs()));
+                out[pair + pairs] = some(a * sin + b * cos, 3.0 * U * ((a * sin).abs() + (b * cos).abs()));
+            }
+        }
+        Case {
+            kernel: &k::ROPE_NEOX,
+            shape: self.element(),
+            label: format!("heads={heads} head_dim={head_dim} rope_dim={rope_dim} position={position}"),
+            step: [position, 0],
+            inputs: vec![bytes(&table), bytes(&x)],
+            push: vec![heads, head_dim, rope_dim],
+            grid: self.over_elements(heads * head_dim / 2),
+            expected,
+            control: (1, 3, FLIP),
+        }
+    }
+}
