@@ -128,6 +128,12 @@ impl DispatchKey {
     }
 }
 
+impl crate::handles::Key for DispatchKey {
+    fn raw(self) -> u64 {
+        self.0 as u64
+    }
+}
+
 /// One structure of a `pNext` list.
 #[derive(Clone, Copy)]
 pub struct Chained(*const vk::BaseInStructure<'static>);

@@ -10,8 +10,8 @@ use crate::footprint::{self, BoundSet};
 use crate::segment::{self, Grid, Transfer};
 use crate::stubs::Effect;
 use ash::vk;
+use std::cell::Cell;
 use std::ffi::c_void;
-use std::sync::Arc;
 use zinc_hazard::{Access, Kind, Stages};
 
 /// A command that the layer does not model comes next.
@@ -25,7 +25,7 @@ pub(crate) unsafe fn before_unmodelled(buffer: vk::CommandBuffer, effect: Effect
     context.with(|state| {
         if effect == Effect::Taint {
             context.release(state);
-            state.recorder.bound = Default::default();
+            state.recorder.bound.clear();
             if let Some(segment) = &mut state.segment {
                 segment.close();
             }
@@ -73,7 +73,7 @@ pub unsafe extern "system" fn begin_command_buffer(
         if result == vk::Result::SUCCESS {
             let usage = info.as_ref().map_or(vk::CommandBufferUsageFlags::empty(), |i| i.flags);
             context.with(|state| {
-                *state = context.device.fresh_state();
+                context.device.begin(state);
                 state.recorder.rendering = usage.contains(vk::CommandBufferUsageFlags::RENDER_PASS_CONTINUE);
             });
         }
@@ -118,7 +118,7 @@ pub unsafe extern "system" fn cmd_bind_pipeline(
         }
         if point == vk::PipelineBindPoint::COMPUTE {
             context.with(|state| {
-                state.recorder.bound.pipeline = context.device.pipelines.get(pipeline);
+                state.recorder.bound.pipeline = pipeline;
                 if let Some(segment) = &mut state.segment {
                     segment.bind_pipeline(pipeline);
                 }
@@ -144,7 +144,7 @@ pub unsafe extern "system" fn cmd_bind_descriptor_sets(
             context.with(|state| {
                 let known = bind_sets(
                     &mut state.recorder.bound.sets,
-                    &context.device,
+                    context.device,
                     (layout, first as usize),
                     slice(sets, count),
                     slice(offsets, offset_count),
@@ -180,13 +180,17 @@ fn bind_sets(
         bound.resize(first + sets.len(), None);
     }
     for (place, handle) in bound[first..].iter_mut().zip(sets) {
-        let set = device.sets.get(*handle).filter(|_| known);
-        // After a set that is not known, whose offsets are whose is not known either.
-        known &= set.is_some();
-        let own = set.as_ref().map_or(0, |s| s.layout.dynamic_count()).min(offsets.len());
-        let (mine, rest) = offsets.split_at(own);
-        offsets = rest;
-        *place = Some(BoundSet { set, handle: *handle, layout, dynamic_offsets: mine.to_vec() });
+        let mut mine = &offsets[..0];
+        if !offsets.is_empty() {
+            // SAFETY: the set is being bound, and so alive.
+            let set = unsafe { device.sets.get(*handle) }.filter(|_| known);
+            // After a set that is not known, whose offsets are whose is not known either.
+            known &= set.is_some();
+            let own = set.map_or(0, |s| s.layout.dynamic_count()).min(offsets.len());
+            (mine, offsets) = offsets.split_at(own);
+        }
+        let lost = !known;
+        *place = Some(BoundSet { handle: *handle, layout, dynamic_offsets: mine.into(), lost });
     }
     known
 }
@@ -286,30 +290,37 @@ pub unsafe extern "system" fn cmd_pipeline_barrier2(
 unsafe fn dispatch(buffer: vk::CommandBuffer, grid: Grid) {
     // SAFETY: by the caller.
     let Some(context) = (unsafe { context(buffer) }) else { return };
+    let stays = Cell::new(false);
     context.operation(
         |state| {
+            let device = context.device;
+            // SAFETY: what is bound when a dispatch is recorded is alive (VUID-vkCmdDispatch-None-08606 and -08600), or
+            // the application is beyond what its driver would bear.
+            let (pipeline, find) =
+                unsafe { (device.pipelines.get(state.recorder.bound.pipeline), |set| device.sets.get(set)) };
             let arguments = match grid {
                 Grid::Indirect(arguments, offset) => {
                     let granule = state.recorder.rules().granule;
-                    let buffer = context.device.buffers.get(arguments);
-                    Some(footprint::indirect_arguments(buffer.as_ref(), offset, granule))
+                    // SAFETY: the buffer is an argument of the command.
+                    let buffer = unsafe { device.buffers.get(arguments) };
+                    Some(footprint::indirect_arguments(buffer, offset, granule))
                 }
                 Grid::Plain(_) | Grid::Base(..) => None,
             };
-            if state.recorder.is_synchronising() {
+            // What can't be seen may hand data to others while it runs (rule 5): nothing is moved across it.
+            let shader = pipeline.and_then(|p| p.shader.as_ref());
+            stays.set(shader.is_none_or(|s| s.synchronising));
+            if stays.get() {
                 context.release(state);
             }
-            state.recorder.dispatch(arguments)
+            state.recorder.dispatch(pipeline, find, arguments)
         },
-        |state| {
-            let stays = state.recorder.is_synchronising();
-            match &mut state.segment {
-                Some(segment) if segment.is_open() && !stays => {
-                    segment.hold_dispatch(grid);
-                    true
-                }
-                _ => false,
+        |state| match &mut state.segment {
+            Some(segment) if segment.is_open() && !stays.get() => {
+                segment.hold_dispatch(grid);
+                true
             }
+            _ => false,
         },
         // SAFETY: by the caller.
         || unsafe { segment::dispatch(&context.device.next, buffer, grid) },
@@ -346,16 +357,13 @@ pub unsafe extern "system" fn cmd_dispatch_indirect(
 /// Any transfer: `accesses` says what it touches, given the granule; `keep` copies it for the segment, unless that
 /// can't be done.
 fn transfer(
-    context: &Context,
-    accesses: impl FnOnce(&Device, u64) -> Vec<Access>,
+    context: &Context<'_>,
+    accesses: impl FnOnce(&Device, u64, &mut Vec<Access>),
     keep: impl FnOnce() -> Option<Transfer>,
     forward: impl Fn(),
 ) {
     context.operation(
-        |state| {
-            let accesses = accesses(&context.device, state.recorder.rules().granule);
-            state.recorder.transfer(&accesses)
-        },
+        |state| state.recorder.transfer(|granule, out| accesses(context.device, granule, out)),
         |state| match &mut state.segment {
             Some(segment) if segment.is_open() => match keep() {
                 Some(transfer) => {
@@ -371,27 +379,36 @@ fn transfer(
 }
 
 /// The accesses of a copy from one buffer to another: `(source offset, target offset, size)` for each region.
-fn copied(
-    device: &Device,
-    granule: u64,
+///
+/// # Safety
+///
+/// The buffers must be arguments of the command.
+unsafe fn copied(
+    (device, granule): (&Device, u64),
     (from, to): (vk::Buffer, vk::Buffer),
     regions: impl Iterator<Item = (u64, u64, u64)>,
-) -> Vec<Access> {
-    let (from, to) = (device.buffers.get(from), device.buffers.get(to));
+    out: &mut Vec<Access>,
+) {
+    // SAFETY: by the caller.
+    let (from, to) = unsafe { (device.buffers.get(from), device.buffers.get(to)) };
     let end = |kind, buffer, offset, size| {
         footprint::transfer(kind, Stages::COPY, buffer, offset, Some(size), granule)
     };
-    regions
-        .flat_map(|(read, written, size)| {
-            [end(Kind::Read, from.as_ref(), read, size), end(Kind::Write, to.as_ref(), written, size)]
-        })
-        .collect()
+    for (read, written, size) in regions {
+        out.push(end(Kind::Read, from, read, size));
+        out.push(end(Kind::Write, to, written, size));
+    }
 }
 
 /// The access of a fill or update.
-fn cleared(device: &Device, granule: u64, to: vk::Buffer, offset: u64, size: Option<u64>) -> Vec<Access> {
-    let buffer = device.buffers.get(to);
-    vec![footprint::transfer(Kind::Write, Stages::CLEAR, buffer.as_ref(), offset, size, granule)]
+///
+/// # Safety
+///
+/// The buffer must be an argument of the command.
+unsafe fn cleared(device: &Device, granule: u64, to: vk::Buffer, offset: u64, size: Option<u64>) -> Access {
+    // SAFETY: by the caller.
+    let buffer = unsafe { device.buffers.get(to) };
+    footprint::transfer(Kind::Write, Stages::CLEAR, buffer, offset, size, granule)
 }
 
 pub unsafe extern "system" fn cmd_copy_buffer(
@@ -407,9 +424,9 @@ pub unsafe extern "system" fn cmd_copy_buffer(
         let list = slice(regions, region_count);
         transfer(
             &context,
-            |device, granule| {
+            |device, granule, out| {
                 let parts = list.iter().map(|r| (r.src_offset, r.dst_offset, r.size));
-                copied(device, granule, (from, to), parts)
+                copied((device, granule), (from, to), parts, out);
             },
             || Some(Transfer::Copy(from, to, list.to_vec())),
             || {
@@ -432,9 +449,9 @@ pub unsafe extern "system" fn cmd_copy_buffer2(
         let list = slice(copy.p_regions, copy.region_count);
         transfer(
             &context,
-            |device, granule| {
+            |device, granule, out| {
                 let parts = list.iter().map(|r| (r.src_offset, r.dst_offset, r.size));
-                copied(device, granule, (copy.src_buffer, copy.dst_buffer), parts)
+                copied((device, granule), (copy.src_buffer, copy.dst_buffer), parts, out);
             },
             || {
                 let plain = copy.p_next.is_null() && list.iter().all(|r| r.p_next.is_null());
@@ -468,7 +485,9 @@ pub unsafe extern "system" fn cmd_fill_buffer(
         let Some(context) = context(buffer) else { return };
         transfer(
             &context,
-            |device, granule| cleared(device, granule, to, offset, crate::memory::size_of_range(size)),
+            |device, granule, out| {
+                out.push(cleared(device, granule, to, offset, crate::memory::size_of_range(size)));
+            },
             || Some(Transfer::Fill(to, offset, size, word)),
             || {
                 if let Some(f) = context.device.next.cmd_fill_buffer {
@@ -491,7 +510,7 @@ pub unsafe extern "system" fn cmd_update_buffer(
         let Some(context) = context(buffer) else { return };
         transfer(
             &context,
-            |device, granule| cleared(device, granule, to, offset, Some(size)),
+            |device, granule, out| out.push(cleared(device, granule, to, offset, Some(size))),
             || Some(Transfer::Update(to, offset, slice(data.cast(), u32::try_from(size).ok()?).to_vec())),
             || {
                 if let Some(f) = context.device.next.cmd_update_buffer {
@@ -518,9 +537,7 @@ pub unsafe extern "system" fn cmd_execute_commands(
             for secondary in slice(secondaries, count) {
                 let record = registry().command_buffers.get(*secondary);
                 // A buffer can't execute itself; if an application tries, its lock must not be taken twice.
-                if let Some(record) =
-                    record.filter(|r| context.record.as_ref().is_none_or(|c| !Arc::ptr_eq(c, r)))
-                {
+                if let Some(record) = record.filter(|r| context.record.is_none_or(|c| !std::ptr::eq(c, *r))) {
                     state.recorder.executes(record.state.lock().finished.counts);
                 }
             }

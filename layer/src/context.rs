@@ -12,7 +12,6 @@ use crate::recorder::Answer;
 use ash::vk;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use zinc_hazard::{Barrier, Flags, Stages, Step};
 
 /// Runs `f`; a panic is `None`. Nothing may unwind into the application.
@@ -21,34 +20,34 @@ pub(crate) fn catch<R>(f: impl FnOnce() -> Option<R>) -> Option<R> {
 }
 
 /// A command buffer with its device and its record.
-pub(crate) struct Context {
+pub(crate) struct Context<'a> {
     buffer: vk::CommandBuffer,
     /// Its device.
-    pub device: Arc<Device>,
+    pub device: &'a Device,
     /// `None` when its allocation was not seen: then everything is passed on.
-    pub record: Option<Arc<CommandBuffer>>,
+    pub record: Option<&'a CommandBuffer>,
 }
 
 /// Finds the context of a command buffer; `None` when not even its device is known.
 ///
 /// # Safety
 ///
-/// `buffer` must be live.
-pub(crate) unsafe fn context(buffer: vk::CommandBuffer) -> Option<Context> {
-    catch(|| {
+/// `buffer` must be live, and stay so while the context is used.
+pub(crate) unsafe fn context<'a>(buffer: vk::CommandBuffer) -> Option<Context<'a>> {
+    // SAFETY: by the caller.
+    unsafe {
         if let Some(record) = registry().command_buffers.get(buffer) {
-            return Some(Context { buffer, device: record.device.clone(), record: Some(record) });
+            return Some(Context { buffer, device: &record.device, record: Some(record) });
         }
-        // SAFETY: by the caller.
-        let device = registry().device(unsafe { DispatchKey::of(buffer) })?;
+        let device = registry().device(DispatchKey::of(buffer))?;
         Some(Context { buffer, device, record: None })
-    })
+    }
 }
 
-impl Context {
+impl Context<'_> {
     /// Runs `f` on the recording. `None` when there is none or `f` failed; after a failure the recording is given up.
     pub fn with<R>(&self, f: impl FnOnce(&mut CommandState) -> R) -> Option<R> {
-        let record = self.record.as_ref()?;
+        let record = self.record?;
         let done = catch(|| Some(f(&mut record.state.lock())));
         if done.is_none() {
             self.give_up();
@@ -59,7 +58,7 @@ impl Context {
     /// The layer failed: order everything before here against everything after it, and stand aside.
     pub fn give_up(&self) {
         self.device.fail();
-        if let Some(record) = &self.record {
+        if let Some(record) = self.record {
             catch(|| {
                 let mut state = record.state.lock();
                 self.release(&mut state);

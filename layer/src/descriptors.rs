@@ -4,13 +4,16 @@
 //! rule fall out by itself: a write or copy of more descriptors than a binding has goes on in the next binding with
 //! any, and in a flat row the next slot *is* there. llama.cpp writes all its sets that way.
 //!
-//! A slot keeps the record of its buffer, not the handle, so a handle that is reused later does not change it.
+//! A slot keeps the bytes that its buffer had when it was written, not the handle, so a handle that is reused later does
+//! not change it. Slots are kept in atomic words, read and written without a lock: the specification forbids writing a
+//! set while it is used, and of an application that does it all the same the layer may read nonsense, but nothing worse.
 
-use crate::memory::{Buffer, BufferView};
+use crate::memory::Extent;
 use ash::vk;
-use parking_lot::RwLock;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use zinc_hazard::MemoryId;
 
 /// One binding of a set layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,28 +74,58 @@ impl SetLayout {
 }
 
 /// What one descriptor refers to.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Slot {
     /// Never written.
     #[default]
     Empty,
-    /// Bytes of a buffer.
-    Buffer {
-        /// `None` when the buffer's creation was not seen.
-        buffer: Option<Arc<Buffer>>,
-        /// Where it begins, in bytes.
-        offset: u64,
-        /// Its bytes; `None` reaches to the end of the buffer.
-        size: Option<u64>,
-    },
-    /// Bytes of a buffer through a format.
-    Texels(Option<Arc<BufferView>>),
-    /// An image: somewhere in memory.
-    Image,
+    /// Memory.
+    Bytes(Extent),
     /// No memory that a shader could share: samplers, inline blocks, null descriptors.
     Nothing,
     /// Something this layer does not model.
     Unknown,
+}
+
+/// A slot in memory: what it is, then the parts of its extent.
+#[derive(Debug, Default)]
+struct Cell([AtomicU64; 6]);
+
+impl Cell {
+    const EMPTY: u64 = 0;
+    const ANYWHERE: u64 = 1;
+    const BYTES: u64 = 2;
+    const NOTHING: u64 = 3;
+    const UNKNOWN: u64 = 4;
+
+    fn set(&self, slot: Slot) {
+        let put = |words: &[u64]| self.0.iter().zip(words).for_each(|(w, v)| w.store(*v, Ordering::Relaxed));
+        match slot {
+            Slot::Empty => put(&[Cell::EMPTY]),
+            Slot::Nothing => put(&[Cell::NOTHING]),
+            Slot::Unknown => put(&[Cell::UNKNOWN]),
+            Slot::Bytes(Extent::Anywhere) => put(&[Cell::ANYWHERE]),
+            Slot::Bytes(Extent::Bytes { memory, start, size, buffer }) => {
+                put(&[Cell::BYTES, memory.0, start, size.unwrap_or(vk::WHOLE_SIZE), buffer.0, buffer.1]);
+            }
+        }
+    }
+
+    fn get(&self) -> Slot {
+        let word = |i: usize| self.0[i].load(Ordering::Relaxed);
+        match word(0) {
+            Cell::EMPTY => Slot::Empty,
+            Cell::NOTHING => Slot::Nothing,
+            Cell::ANYWHERE => Slot::Bytes(Extent::Anywhere),
+            Cell::BYTES => Slot::Bytes(Extent::Bytes {
+                memory: MemoryId(word(1)),
+                start: word(2),
+                size: crate::memory::size_of_range(word(3)),
+                buffer: (word(4), word(5)),
+            }),
+            _ => Slot::Unknown,
+        }
+    }
 }
 
 /// One `VkDescriptorSet`.
@@ -100,27 +133,27 @@ pub enum Slot {
 pub struct Set {
     /// The layout it was allocated with.
     pub layout: Arc<SetLayout>,
-    slots: RwLock<Vec<Slot>>,
+    slots: Box<[Cell]>,
 }
 
-/// How handles in a write become records.
+/// How handles in a write become places.
 pub trait Resolve {
-    /// The record of a buffer.
-    fn buffer(&self, buffer: vk::Buffer) -> Option<Arc<Buffer>>;
-    /// The record of a buffer view.
-    fn view(&self, view: vk::BufferView) -> Option<Arc<BufferView>>;
+    /// Bytes of a buffer; `None` when its creation was not seen.
+    fn buffer(&self, buffer: vk::Buffer, offset: u64, size: Option<u64>) -> Option<Extent>;
+    /// The bytes of a buffer view.
+    fn view(&self, view: vk::BufferView) -> Option<Extent>;
 }
 
 impl Set {
     /// An empty set.
     pub fn new(layout: Arc<SetLayout>) -> Set {
-        let slots = RwLock::new(vec![Slot::Empty; layout.slots as usize]);
+        let slots = std::iter::repeat_with(Cell::default).take(layout.slots as usize).collect();
         Set { layout, slots }
     }
 
     /// Forgets the contents: something wrote to the set that the layer can't read.
     pub fn taint(&self) {
-        self.slots.write().fill(Slot::Unknown);
+        self.slots.iter().for_each(|s| s.set(Slot::Unknown));
     }
 
     /// Takes in a `VkWriteDescriptorSet`.
@@ -150,11 +183,8 @@ impl Set {
                         if info.buffer == vk::Buffer::null() {
                             return Slot::Nothing;
                         }
-                        Slot::Buffer {
-                            buffer: resolve.buffer(info.buffer),
-                            offset: info.offset,
-                            size: crate::memory::size_of_range(info.range),
-                        }
+                        let size = crate::memory::size_of_range(info.range);
+                        resolve.buffer(info.buffer, info.offset, size).map_or(Slot::Unknown, Slot::Bytes)
                     }),
                 );
             }
@@ -165,7 +195,7 @@ impl Set {
                     first,
                     views.iter().map(|view| match *view == vk::BufferView::null() {
                         true => Slot::Nothing,
-                        false => Slot::Texels(resolve.view(*view)),
+                        false => resolve.view(*view).map_or(Slot::Unknown, Slot::Bytes),
                     }),
                 );
             }
@@ -175,7 +205,7 @@ impl Set {
                     Type::COMBINED_IMAGE_SAMPLER
                     | Type::SAMPLED_IMAGE
                     | Type::STORAGE_IMAGE
-                    | Type::INPUT_ATTACHMENT => Slot::Image,
+                    | Type::INPUT_ATTACHMENT => Slot::Bytes(Extent::Anywhere),
                     _ => Slot::Unknown,
                 };
                 self.fill(first, std::iter::repeat_n(slot, count as usize));
@@ -184,9 +214,8 @@ impl Set {
     }
 
     fn fill(&self, first: usize, contents: impl IntoIterator<Item = Slot>) {
-        let mut slots = self.slots.write();
-        for (place, slot) in slots.iter_mut().skip(first).zip(contents) {
-            *place = slot;
+        for (place, slot) in self.slots.iter().skip(first).zip(contents) {
+            place.set(slot);
         }
     }
 
@@ -201,8 +230,9 @@ impl Set {
             return self.fill(to.first_slot as usize, [Slot::Nothing]);
         }
         let start = from.first_slot as usize + copy.src_array_element as usize;
+        // Collected first: the two may overlap.
         let copied: Vec<Slot> =
-            source.slots.read().iter().skip(start).take(copy.descriptor_count as usize).cloned().collect();
+            source.slots.iter().skip(start).take(copy.descriptor_count as usize).map(Cell::get).collect();
         self.fill(to.first_slot as usize + copy.dst_array_element as usize, copied);
     }
 
@@ -213,18 +243,17 @@ impl Set {
         binding: u32,
         elements: Option<&BTreeSet<u32>>,
         dynamic_offsets: &[u32],
-        mut visit: impl FnMut(&Slot, u64),
+        mut visit: impl FnMut(Slot, u64),
     ) -> bool {
         let Some(binding) = self.layout.binding(binding) else { return false };
-        let slots = self.slots.read();
         let mut each = |element: u32| {
             let offset = binding
                 .first_dynamic
-                .and_then(|d| dynamic_offsets.get((d + element) as usize))
+                .and_then(|d| dynamic_offsets.get((d as usize).saturating_add(element as usize)))
                 .map_or(0, |offset| u64::from(*offset));
-            match slots.get((binding.first_slot + element) as usize) {
-                Some(slot) if element < binding.count => visit(slot, offset),
-                _ => visit(&Slot::Unknown, 0),
+            match self.slots.get((binding.first_slot as usize).saturating_add(element as usize)) {
+                Some(slot) if element < binding.count => visit(slot.get(), offset),
+                _ => visit(Slot::Unknown, 0),
             }
         };
         match elements {
@@ -241,15 +270,16 @@ mod tests {
     use ash::vk::Handle;
     use vk::DescriptorType as Type;
 
-    /// Buffers whose size is their handle, so that tests can tell them apart.
+    /// Buffers whose allocation is their handle.
     struct ByHandle;
 
     impl Resolve for ByHandle {
-        fn buffer(&self, buffer: vk::Buffer) -> Option<Arc<Buffer>> {
-            Some(Arc::new(Buffer::new(&vk::BufferCreateInfo::default().size(buffer.as_raw()))))
+        fn buffer(&self, buffer: vk::Buffer, offset: u64, size: Option<u64>) -> Option<Extent> {
+            let memory = MemoryId(buffer.as_raw());
+            Some(Extent::Bytes { memory, start: offset, size, buffer: (0, 1 << 20) })
         }
 
-        fn view(&self, _: vk::BufferView) -> Option<Arc<BufferView>> {
+        fn view(&self, _: vk::BufferView) -> Option<Extent> {
             None
         }
     }
@@ -265,7 +295,7 @@ mod tests {
         let mut out = Vec::new();
         set.visit(binding, None, dynamic, |slot, add| {
             out.push(match slot {
-                Slot::Buffer { offset, .. } => Some(offset + add),
+                Slot::Bytes(Extent::Bytes { start, .. }) => Some(start + add),
                 _ => None,
             });
         });
@@ -321,6 +351,18 @@ mod tests {
         assert_eq!(offsets(&set, 1, &dynamic), [Some(100), Some(200)]);
         assert_eq!(offsets(&set, 2, &dynamic), [Some(0)], "a plain buffer takes none");
         assert_eq!(offsets(&set, 3, &dynamic), [Some(300)]);
+    }
+
+    #[test]
+    fn a_slot_comes_out_of_its_cell_as_it_went_in() {
+        let bytes = |size| Extent::Bytes { memory: MemoryId(7), start: 1 << 40, size, buffer: (5, u64::MAX) };
+        let cell = Cell::default();
+        assert_eq!(cell.get(), Slot::Empty);
+        let all = [Slot::Bytes(bytes(None)), Slot::Bytes(Extent::Anywhere), Slot::Nothing, Slot::Unknown];
+        for slot in all.into_iter().chain([Slot::Empty, Slot::Bytes(bytes(Some(16)))]) {
+            cell.set(slot);
+            assert_eq!(cell.get(), slot);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::abi::DispatchKey;
 use crate::descriptors::{Resolve, Set, SetLayout};
 use crate::footprint::Rules;
 use crate::handles::Table;
-use crate::memory::{Buffer, BufferView, Memory};
+use crate::memory::{Buffer, BufferView, Extent, Memory};
 use crate::next::Next;
 use crate::pipelines::{Pipeline, ShaderModule};
 use crate::recorder::{Finished, Recorder};
@@ -12,10 +12,10 @@ use crate::segment::Segment;
 use crate::settings::{OutOfBounds, Settings, Shuffle};
 use crate::stubs::Targets;
 use ash::vk;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use zinc_hazard::Policy;
 use zinc_report::Counts;
 
@@ -75,7 +75,7 @@ pub struct Device {
     /// `VkBufferView`.
     pub views: Table<BufferView>,
     /// `VkDescriptorSetLayout`.
-    pub set_layouts: Table<SetLayout>,
+    pub set_layouts: Table<Arc<SetLayout>>,
     /// `VkDescriptorSet`.
     pub sets: Table<Set>,
     /// The sets of each `VkDescriptorPool`, which die with it.
@@ -153,6 +153,20 @@ impl Device {
         }
     }
 
+    /// Makes `state` that of a command buffer at the beginning of a recording, and keeps what memory it has.
+    pub fn begin(&self, state: &mut CommandState) {
+        if self.has_failed() {
+            *state = self.fresh_state();
+            return;
+        }
+        state.recorder.reset();
+        if let Some(segment) = &mut state.segment {
+            *segment = Segment::new(self.settings.shuffle);
+        }
+        state.finished.counts = Counts::default();
+        state.finished.would_emit.clear();
+    }
+
     /// Whether the emission that comes now is the one that the mutation withholds.
     pub fn is_withheld(&self) -> bool {
         let Some(target) = self.settings.mutate else { return false };
@@ -183,49 +197,58 @@ impl Device {
 }
 
 impl Resolve for Device {
-    fn buffer(&self, buffer: vk::Buffer) -> Option<Arc<Buffer>> {
-        self.buffers.get(buffer)
+    fn buffer(&self, buffer: vk::Buffer, offset: u64, size: Option<u64>) -> Option<Extent> {
+        // SAFETY: resolved in a call that the application passes the buffer to.
+        unsafe { self.buffers.get(buffer) }.map(|b| b.extent(offset, size))
     }
 
-    fn view(&self, view: vk::BufferView) -> Option<Arc<BufferView>> {
-        self.views.get(view)
+    fn view(&self, view: vk::BufferView) -> Option<Extent> {
+        // SAFETY: as above.
+        unsafe { self.views.get(view) }.and_then(|v| v.0)
     }
 }
 
 /// All live devices and command buffers of the process.
-#[derive(Default)]
 pub struct Registry {
-    devices: RwLock<HashMap<DispatchKey, Arc<Device>>>,
+    devices: Table<Arc<Device>>,
     /// `VkCommandBuffer`, over all devices: their handles are pointers and can't coincide.
     pub command_buffers: Table<CommandBuffer>,
 }
 
+static REGISTRY: Registry = Registry { devices: Table::new(), command_buffers: Table::new() };
+
 /// The process's registry.
 pub fn registry() -> &'static Registry {
-    static REGISTRY: OnceLock<Registry> = OnceLock::new();
-    REGISTRY.get_or_init(Registry::default)
+    &REGISTRY
 }
 
 impl Registry {
     /// Adds a device.
     pub fn add(&self, device: Device) {
-        self.devices.write().insert(device.key, Arc::new(device));
+        self.devices.insert(device.key, Arc::new(device));
     }
 
     /// The device of a dispatchable handle.
-    pub fn device(&self, key: DispatchKey) -> Option<Arc<Device>> {
-        self.devices.read().get(&key).cloned()
+    ///
+    /// # Safety
+    ///
+    /// The device must not be destroyed while the reference is used: as for [`Table::get`].
+    pub unsafe fn device(&self, key: DispatchKey) -> Option<&Arc<Device>> {
+        // SAFETY: by the caller.
+        unsafe { self.devices.get(key) }
     }
 
     /// Forgets a device and its command buffers.
     pub fn remove(&self, key: DispatchKey) -> Option<Arc<Device>> {
-        let device = self.devices.write().remove(&key)?;
+        let device = self.devices.remove(key)?;
         self.command_buffers.remove_if(|c| c.device.key == key);
-        Some(device)
+        Some(*device)
     }
 
     /// All live devices.
     pub fn all(&self) -> Vec<Arc<Device>> {
-        self.devices.read().values().cloned().collect()
+        let mut all = Vec::new();
+        self.devices.each(|device| all.push(device.clone()));
+        all
     }
 }

@@ -7,21 +7,21 @@ use crate::descriptors::{Set, Slot};
 use crate::memory::Buffer;
 use crate::pipelines::Pipeline;
 use ash::vk;
-use std::sync::Arc;
+use smallvec::SmallVec;
 use zinc_hazard::{Access, Flags, Kind, Range, Stages};
 use zinc_reflect::{Binding, Class, Direction, Elements};
 
-/// A descriptor set as a command buffer has it bound.
+/// A descriptor set as a command buffer has it bound: handles, which are looked up when a dispatch needs them.
 #[derive(Clone, Debug)]
 pub struct BoundSet {
-    /// The set; `None` when its allocation was not seen.
-    pub set: Option<Arc<Set>>,
-    /// The handle, for binding it again.
+    /// The set.
     pub handle: vk::DescriptorSet,
     /// The layout that it was bound with.
     pub layout: vk::PipelineLayout,
     /// Its own dynamic offsets, in bytes.
-    pub dynamic_offsets: Vec<u32>,
+    pub dynamic_offsets: SmallVec<[u32; 4]>,
+    /// Which of the dynamic offsets of its bind are its own is not known.
+    pub lost: bool,
 }
 
 /// The settings that decide how far a range reaches.
@@ -48,19 +48,30 @@ pub fn unknown_dispatch() -> [Access; 2] {
 ///
 /// [`Unresolved`] when the pipeline's shader is not known, when one of its bindings is not in a bound set that the
 /// layer knows, or when a descriptor refers to something that is not modelled. `out` is then of no use.
-pub fn of_dispatch(
+pub fn of_dispatch<'a>(
     pipeline: &Pipeline,
-    sets: &[Option<BoundSet>],
+    bound: &[Option<BoundSet>],
+    find: impl Fn(vk::DescriptorSet) -> Option<&'a Set>,
     rules: Rules,
     out: &mut Vec<Access>,
 ) -> Result<(), Unresolved> {
     let shader = pipeline.shader.as_ref().ok_or(Unresolved)?;
     let whole_writes = pipeline.robust_writes && !rules.trust_out_of_bounds;
+    let mut last: Option<(u32, &Set, &[u32])> = None;
     for binding in &shader.bindings {
         if !binding.direction.read && !binding.direction.write {
             continue;
         }
-        of_binding(binding, sets, rules.granule, whole_writes, out)?;
+        let (set, offsets) = match last {
+            Some((number, set, offsets)) if number == binding.set => (set, offsets),
+            _ => {
+                let bound = bound.get(binding.set as usize).and_then(Option::as_ref).filter(|b| !b.lost);
+                let bound = bound.ok_or(Unresolved)?;
+                (find(bound.handle).ok_or(Unresolved)?, &bound.dynamic_offsets[..])
+            }
+        };
+        last = Some((binding.set, set, offsets));
+        of_binding(binding, (set, offsets), rules.granule, whole_writes, out)?;
     }
     // Device addresses are one class: anywhere, in the direction the shader has (rule 8).
     push(out, shader.addresses, Flags::SHADER_STORAGE_READ, Range::Anywhere, Range::Anywhere);
@@ -69,7 +80,7 @@ pub fn of_dispatch(
 
 fn of_binding(
     binding: &Binding,
-    sets: &[Option<BoundSet>],
+    (set, dynamic_offsets): (&Set, &[u32]),
     granule: u64,
     whole_writes: bool,
     out: &mut Vec<Access>,
@@ -87,32 +98,20 @@ fn of_binding(
         Elements::These(elements) => Some(elements),
         Elements::All => None,
     };
-    let bound = sets.get(binding.set as usize).and_then(Option::as_ref).ok_or(Unresolved)?;
-    let set = bound.set.as_ref().ok_or(Unresolved)?;
     if set.layout.update_after_bind {
         push(out, binding.direction, read_flag, Range::Anywhere, Range::Anywhere);
         return Ok(());
     }
     let mut resolved = Ok(());
-    let exists = set.visit(binding.binding, elements, &bound.dynamic_offsets, |slot, dynamic| {
-        let (buffer, offset, size) = match slot {
-            // A valid application does not reach what it never wrote: partially bound arrays have such elements.
-            Slot::Empty | Slot::Nothing => return,
-            Slot::Buffer { buffer: Some(buffer), offset, size } => (buffer, *offset, *size),
-            Slot::Texels(Some(view)) => match &view.buffer {
-                Some(buffer) => (buffer, view.offset, view.size),
-                None => return resolved = Err(Unresolved),
-            },
-            Slot::Image => {
-                return push(out, binding.direction, read_flag, Range::Anywhere, Range::Anywhere);
-            }
-            Slot::Buffer { buffer: None, .. } | Slot::Texels(None) | Slot::Unknown => {
-                return resolved = Err(Unresolved);
-            }
-        };
-        let range = buffer.range(offset + dynamic, size, granule);
-        let written = if whole_writes { buffer.whole(granule) } else { range };
-        push(out, binding.direction, read_flag, range, written);
+    let exists = set.visit(binding.binding, elements, dynamic_offsets, |slot, dynamic| match slot {
+        // A valid application does not reach what it never wrote: partially bound arrays have such elements.
+        Slot::Empty | Slot::Nothing => {}
+        Slot::Bytes(extent) => {
+            let range = extent.range(dynamic, granule);
+            let written = if whole_writes { extent.whole(granule) } else { range };
+            push(out, binding.direction, read_flag, range, written);
+        }
+        Slot::Unknown => resolved = Err(Unresolved),
     });
     if !exists {
         return Err(Unresolved);
@@ -130,7 +129,7 @@ fn push(out: &mut Vec<Access>, direction: Direction, read_flag: Flags, read: Ran
 }
 
 /// The arguments that an indirect dispatch reads.
-pub fn indirect_arguments(buffer: Option<&Arc<Buffer>>, offset: u64, granule: u64) -> Access {
+pub fn indirect_arguments(buffer: Option<&Buffer>, offset: u64, granule: u64) -> Access {
     let size = size_of::<vk::DispatchIndirectCommand>() as u64;
     Access {
         range: buffer.map_or(Range::Anywhere, |b| b.range(offset, Some(size), granule)),
@@ -144,7 +143,7 @@ pub fn indirect_arguments(buffer: Option<&Arc<Buffer>>, offset: u64, granule: u6
 pub fn transfer(
     kind: Kind,
     stages: Stages,
-    buffer: Option<&Arc<Buffer>>,
+    buffer: Option<&Buffer>,
     offset: u64,
     size: Option<u64>,
     granule: u64,

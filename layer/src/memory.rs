@@ -7,15 +7,15 @@
 
 use crate::abi::chain;
 use ash::vk;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use zinc_hazard::{MemoryId, Range};
 
 /// All imported and exported memory.
 const EXTERNAL: MemoryId = MemoryId(0);
 
 /// One `VkDeviceMemory`.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Memory {
     id: MemoryId,
 }
@@ -44,10 +44,56 @@ impl Memory {
 }
 
 /// Where a buffer was bound.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Place {
-    At { memory: Arc<Memory>, offset: u64 },
+    At { memory: Memory, offset: u64 },
     Unknown,
+}
+
+/// Bytes of a buffer, placed. Nothing in it refers to the buffer's record: descriptors keep extents, since a buffer
+/// must be bound before a descriptor is written with it (VUID-VkWriteDescriptorSet-descriptorType-00329) and can't be
+/// bound anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Somewhere.
+    Anywhere,
+    /// Bytes of an allocation.
+    Bytes {
+        /// The allocation.
+        memory: MemoryId,
+        /// The first byte.
+        start: u64,
+        /// How many; `None` reaches to the end of the buffer.
+        size: Option<u64>,
+        /// Where the buffer begins and ends in the allocation.
+        buffer: (u64, u64),
+    },
+}
+
+impl Extent {
+    /// The bytes, moved by a dynamic offset.
+    pub fn range(&self, dynamic: u64, granule: u64) -> Range {
+        match *self {
+            Extent::Anywhere => Range::Anywhere,
+            Extent::Bytes { memory: EXTERNAL, .. } => {
+                Range::Bytes { memory: EXTERNAL, start: 0, end: u64::MAX }
+            }
+            Extent::Bytes { memory, start, size, buffer } => {
+                let start = start.saturating_add(dynamic);
+                Range::bytes(memory, start, size.unwrap_or_else(|| buffer.1.saturating_sub(start)), granule)
+            }
+        }
+    }
+
+    /// Every byte of the buffer.
+    pub fn whole(&self, granule: u64) -> Range {
+        match *self {
+            Extent::Bytes { memory, buffer: (start, end), .. } if memory != EXTERNAL => {
+                Range::bytes(memory, start, end - start, granule)
+            }
+            _ => self.range(0, granule),
+        }
+    }
 }
 
 /// One `VkBuffer`.
@@ -69,7 +115,7 @@ impl Buffer {
     }
 
     /// The buffer is bound to `memory` at `offset`; `None` when the layer can't say where.
-    pub fn bind(&self, memory: Option<Arc<Memory>>, offset: u64) {
+    pub fn bind(&self, memory: Option<Memory>, offset: u64) {
         let place = match memory {
             Some(memory) if self.placeable => Place::At { memory, offset },
             _ => Place::Unknown,
@@ -79,35 +125,28 @@ impl Buffer {
     }
 
     /// The bytes `offset..offset + size` of the buffer; `None` reaches to its end.
-    pub fn range(&self, offset: u64, size: Option<u64>, granule: u64) -> Range {
+    pub fn extent(&self, offset: u64, size: Option<u64>) -> Extent {
         match self.place.get() {
-            Some(Place::At { memory, .. }) if memory.id == EXTERNAL => {
-                Range::Bytes { memory: EXTERNAL, start: 0, end: u64::MAX }
-            }
-            Some(Place::At { memory, offset: base }) => {
-                let size = size.unwrap_or_else(|| self.size.saturating_sub(offset));
-                Range::bytes(memory.id, base.saturating_add(offset), size, granule)
-            }
-            Some(Place::Unknown) | None => Range::Anywhere,
+            Some(Place::At { memory, offset: base }) => Extent::Bytes {
+                memory: memory.id,
+                start: base.saturating_add(offset),
+                size,
+                buffer: (*base, base.saturating_add(self.size)),
+            },
+            Some(Place::Unknown) | None => Extent::Anywhere,
         }
     }
 
-    /// Every byte of the buffer.
-    pub fn whole(&self, granule: u64) -> Range {
-        self.range(0, None, granule)
+    /// The bytes `offset..offset + size` of the buffer as a range; `None` reaches to its end.
+    pub fn range(&self, offset: u64, size: Option<u64>, granule: u64) -> Range {
+        self.extent(offset, size).range(0, granule)
     }
 }
 
-/// One `VkBufferView`.
-#[derive(Debug)]
-pub struct BufferView {
-    /// The buffer; `None` when its creation was not seen.
-    pub buffer: Option<Arc<Buffer>>,
-    /// Where the view begins, in bytes.
-    pub offset: u64,
-    /// Its bytes; `None` reaches to the end of the buffer.
-    pub size: Option<u64>,
-}
+/// One `VkBufferView`: its bytes, placed when it was made, since its buffer must be bound then
+/// (VUID-VkBufferViewCreateInfo-buffer-00935). `None` when the buffer's creation was not seen.
+#[derive(Clone, Copy, Debug)]
+pub struct BufferView(pub Option<Extent>);
 
 /// `VK_WHOLE_SIZE` as `None`.
 pub fn size_of_range(range: vk::DeviceSize) -> Option<u64> {
@@ -118,9 +157,13 @@ pub fn size_of_range(range: vk::DeviceSize) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn memory() -> Arc<Memory> {
+    fn memory() -> Memory {
         // SAFETY: no pNext list.
-        Arc::new(unsafe { Memory::new(&vk::MemoryAllocateInfo::default()) })
+        unsafe { Memory::new(&vk::MemoryAllocateInfo::default()) }
+    }
+
+    fn whole(buffer: &Buffer) -> Range {
+        buffer.extent(0, None).whole(64)
     }
 
     fn buffer(size: u64) -> Buffer {
@@ -131,26 +174,26 @@ mod tests {
     fn two_buffers_on_the_same_bytes_overlap_and_two_allocations_never_do() {
         let (one, two) = (memory(), memory());
         let (a, b, c) = (buffer(256), buffer(256), buffer(256));
-        a.bind(Some(one.clone()), 0);
+        a.bind(Some(one), 0);
         b.bind(Some(one), 128);
         c.bind(Some(two), 0);
-        assert!(a.whole(64).overlaps(&b.whole(64)), "aliases of one allocation");
-        assert!(!a.range(0, Some(128), 64).overlaps(&b.whole(64)));
-        assert!(!a.whole(64).overlaps(&c.whole(64)));
+        assert!(whole(&a).overlaps(&whole(&b)), "aliases of one allocation");
+        assert!(!a.range(0, Some(128), 64).overlaps(&whole(&b)));
+        assert!(!whole(&a).overlaps(&whole(&c)));
     }
 
     #[test]
     fn what_cannot_be_placed_overlaps_everything() {
         let unbound = buffer(16);
-        assert_eq!(unbound.whole(64), Range::Anywhere);
+        assert_eq!(whole(&unbound), Range::Anywhere);
         let sparse = Buffer::new(
             &vk::BufferCreateInfo::default().size(16).flags(vk::BufferCreateFlags::SPARSE_BINDING),
         );
         sparse.bind(Some(memory()), 0);
-        assert_eq!(sparse.whole(64), Range::Anywhere);
+        assert_eq!(whole(&sparse), Range::Anywhere);
         let odd = buffer(16);
         odd.bind(None, 0);
-        assert_eq!(odd.whole(64), Range::Anywhere);
+        assert_eq!(whole(&odd), Range::Anywhere);
     }
 
     #[test]
@@ -161,19 +204,19 @@ mod tests {
         // SAFETY: the list is the one built above.
         let (one, two) = unsafe { (Memory::new(&info), Memory::new(&info)) };
         let (a, b, c) = (buffer(16), buffer(16), buffer(16));
-        a.bind(Some(Arc::new(one)), 0);
-        b.bind(Some(Arc::new(two)), 4096);
+        a.bind(Some(one), 0);
+        b.bind(Some(two), 4096);
         c.bind(Some(memory()), 0);
-        assert!(a.whole(64).overlaps(&b.whole(64)), "two exports may be the same bytes");
-        assert!(!a.whole(64).overlaps(&c.whole(64)));
+        assert!(whole(&a).overlaps(&whole(&b)), "two exports may be the same bytes");
+        assert!(!whole(&a).overlaps(&whole(&c)));
 
         let mut none = vk::ExportMemoryAllocateInfo::default();
         let info = vk::MemoryAllocateInfo::default().push_next(&mut none);
         // SAFETY: as above.
         let private = unsafe { Memory::new(&info) };
         let d = buffer(16);
-        d.bind(Some(Arc::new(private)), 0);
-        assert!(!a.whole(64).overlaps(&d.whole(64)), "an export of no handle type exports nothing");
+        d.bind(Some(private), 0);
+        assert!(!whole(&a).overlaps(&whole(&d)), "an export of no handle type exports nothing");
     }
 
     #[test]
@@ -181,5 +224,11 @@ mod tests {
         let b = buffer(256);
         b.bind(Some(memory()), 0);
         assert_eq!(b.range(64, None, 1), b.range(64, Some(192), 1));
+        assert_eq!(
+            b.extent(0, None).range(64, 1),
+            b.range(64, Some(192), 1),
+            "so it does behind a dynamic offset"
+        );
+        assert_eq!(b.extent(0, Some(16)).range(64, 1), b.range(64, Some(16), 1));
     }
 }

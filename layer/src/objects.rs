@@ -24,10 +24,10 @@ type Allocator<'a> = *const vk::AllocationCallbacks<'a>;
 ///
 /// # Safety
 ///
-/// The handle must be live.
-unsafe fn device_of<H: Handle>(handle: H) -> Option<Arc<Device>> {
+/// The handle must be live, and stay so while the device is used.
+unsafe fn device_of<'a, H: Handle>(handle: H) -> Option<&'a Arc<Device>> {
     // SAFETY: by the caller.
-    catch(|| registry().device(unsafe { DispatchKey::of(handle) }))
+    unsafe { registry().device(DispatchKey::of(handle)) }
 }
 
 /// Passes a call down and, when it succeeds, keeps a record.
@@ -40,7 +40,7 @@ macro_rules! create {
             let result = next($device, $($arg),*);
             if result == vk::Result::SUCCESS {
                 let record: &dyn Fn(&Device) = &$record;
-                catch(|| Some(record(&known)));
+                catch(|| Some(record(known)));
             }
             result
         }
@@ -54,7 +54,7 @@ macro_rules! destroy {
         unsafe {
             let Some(known) = device_of($device) else { return Default::default() };
             let forget: &dyn Fn(&Device) = &$forget;
-            catch(|| Some(forget(&known)));
+            catch(|| Some(forget(known)));
             match known.next.$next {
                 Some(next) => next($device, $($arg),*),
                 None => Default::default(),
@@ -89,7 +89,8 @@ pub unsafe extern "system" fn destroy_device(device: vk::Device, allocator: Allo
 fn count_submit(device: &Device, batches: u32, buffers: impl Iterator<Item = vk::CommandBuffer>) {
     device.submitted();
     let finished: Vec<_> = buffers
-        .filter_map(|buffer| registry().command_buffers.get(buffer))
+        // SAFETY: they are being submitted.
+        .filter_map(|buffer| unsafe { registry().command_buffers.get(buffer) })
         .map(|record| record.state.lock().finished.clone())
         .collect();
     let mut sums = device.sums.lock();
@@ -116,7 +117,7 @@ pub unsafe extern "system" fn queue_submit(
             let buffers = slice(submits, count)
                 .iter()
                 .flat_map(|s| slice(s.p_command_buffers, s.command_buffer_count).iter().copied());
-            count_submit(&known, count, buffers);
+            count_submit(known, count, buffers);
             Some(())
         });
         submit(queue, count, submits, fence)
@@ -137,7 +138,7 @@ pub unsafe extern "system" fn queue_submit2(
             let buffers = slice(submits, count).iter().flat_map(|s| {
                 slice(s.p_command_buffer_infos, s.command_buffer_info_count).iter().map(|c| c.command_buffer)
             });
-            count_submit(&known, count, buffers);
+            count_submit(known, count, buffers);
             Some(())
         });
         submit(queue, count, submits, fence)
@@ -194,7 +195,7 @@ pub unsafe extern "system" fn bind_buffer_memory(
 ) -> vk::Result {
     create!(device.bind_buffer_memory(buffer, memory, offset), |d| {
         if let Some(record) = d.buffers.get(buffer) {
-            record.bind(d.memories.get(memory), offset);
+            record.bind(d.memories.get(memory).copied(), offset);
         }
     })
 }
@@ -208,7 +209,7 @@ pub unsafe extern "system" fn bind_buffer_memory2(
         for info in slice(infos, count) {
             if let Some(record) = d.buffers.get(info.buffer) {
                 // What the list holds (device groups, say) may put the buffer elsewhere.
-                let memory = info.p_next.is_null().then(|| d.memories.get(info.memory)).flatten();
+                let memory = info.p_next.is_null().then(|| d.memories.get(info.memory).copied()).flatten();
                 record.bind(memory, info.memory_offset);
             }
         }
@@ -224,7 +225,8 @@ pub unsafe extern "system" fn create_buffer_view(
     create!(device.create_buffer_view(info, allocator, view), |d| {
         let info = &*info;
         let buffer = d.buffers.get(info.buffer);
-        d.views.insert(*view, BufferView { buffer, offset: info.offset, size: size_of_range(info.range) });
+        let extent = buffer.map(|b| b.extent(info.offset, size_of_range(info.range)));
+        d.views.insert(*view, BufferView(extent));
     })
 }
 
@@ -263,7 +265,7 @@ pub unsafe extern "system" fn create_descriptor_set_layout(
             .collect();
         let update_after_bind = flags.intersects(late)
             || info.flags.contains(vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL);
-        d.set_layouts.insert(*layout, SetLayout::new(&bindings, update_after_bind));
+        d.set_layouts.insert(*layout, Arc::new(SetLayout::new(&bindings, update_after_bind)));
     })
 }
 
@@ -328,7 +330,7 @@ pub unsafe extern "system" fn allocate_descriptor_sets(
         let sets = slice(sets, info.descriptor_set_count);
         for (set, layout) in sets.iter().zip(layouts) {
             match d.set_layouts.get(*layout) {
-                Some(layout) => drop(d.sets.insert(*set, Set::new(layout))),
+                Some(layout) => drop(d.sets.insert(*set, Set::new(layout.clone()))),
                 None => drop(d.sets.remove(*set)),
             }
         }
@@ -369,7 +371,7 @@ pub unsafe extern "system" fn update_descriptor_sets(
         for copy in slice(copies, copy_count) {
             let Some(to) = d.sets.get(copy.dst_set) else { continue };
             match d.sets.get(copy.src_set) {
-                Some(from) => to.copy(&from, copy),
+                Some(from) => to.copy(from, copy),
                 None => to.taint(),
             }
         }
@@ -429,7 +431,8 @@ pub unsafe extern "system" fn create_compute_pipelines(
         catch(|| {
             for (info, pipeline) in slice(infos, count).iter().zip(slice(pipelines, count)) {
                 if *pipeline != vk::Pipeline::null() {
-                    let record = Pipeline::new(info, |m| known.modules.get(m), known.robust_writes);
+                    let record =
+                        Pipeline::new(info, |m| known.modules.get(m)?.reflected(), known.robust_writes);
                     known.pipelines.insert(*pipeline, record);
                 }
             }

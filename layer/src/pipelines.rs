@@ -27,8 +27,9 @@ impl ShaderModule {
         ShaderModule { words, module: OnceLock::new() }
     }
 
-    fn reflected(&self) -> Option<&Arc<zinc_reflect::Module>> {
-        self.module.get_or_init(|| zinc_reflect::reflect(&self.words).ok().map(Arc::new)).as_ref()
+    /// What is in it; `None` when that can't be told.
+    pub fn reflected(&self) -> Option<Arc<zinc_reflect::Module>> {
+        self.module.get_or_init(|| zinc_reflect::reflect(&self.words).ok().map(Arc::new)).clone()
     }
 }
 
@@ -67,7 +68,7 @@ impl Pipeline {
     /// `info` must be valid, with all that it points to.
     pub unsafe fn new(
         info: &vk::ComputePipelineCreateInfo<'_>,
-        module: impl Fn(vk::ShaderModule) -> Option<Arc<ShaderModule>>,
+        module: impl Fn(vk::ShaderModule) -> Option<Arc<zinc_reflect::Module>>,
         device_robust_writes: bool,
     ) -> Pipeline {
         let stage = &info.stage;
@@ -76,7 +77,7 @@ impl Pipeline {
             let name = (!stage.p_name.is_null()).then(|| CStr::from_ptr(stage.p_name));
             // maintenance5: the code may come with the stage.
             let inline = chain(stage.p_next).find_map(|c| {
-                c.get::<vk::ShaderModuleCreateInfo<'_>>().map(|i| Arc::new(ShaderModule::new(i)))
+                c.get::<vk::ShaderModuleCreateInfo<'_>>().and_then(|i| ShaderModule::new(i).reflected())
             });
             (name, inline, robust_writes(stage.p_next).or(robust_writes(info.p_next)))
         };
@@ -85,8 +86,13 @@ impl Pipeline {
             false => module(stage.module),
         };
         let shader = module.zip(name).and_then(|(module, name)| {
-            let entry = module.reflected()?.entry_point(name.to_str().ok()?, Stage::Compute)?;
-            entry.unknown.is_none().then(|| entry.clone())
+            let entry = module.entry_point(name.to_str().ok()?, Stage::Compute)?;
+            entry.unknown.is_none().then(|| {
+                let mut entry = entry.clone();
+                // What is alike stands together: the tracker looks at runs of accesses that differ in their bytes alone.
+                entry.bindings.sort_by_key(|b| (b.set, b.direction.write, !b.direction.read));
+                entry
+            })
         });
         Pipeline { shader, robust_writes: robust.unwrap_or(device_robust_writes) }
     }

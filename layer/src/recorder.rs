@@ -4,9 +4,10 @@
 //! carries out its answers. So everything here can be tested without a driver.
 
 use crate::asked::Asked;
+use crate::descriptors::Set;
 use crate::footprint::{self, BoundSet, Rules};
 use crate::pipelines::Pipeline;
-use std::sync::Arc;
+use ash::vk;
 use zinc_hazard::{Access, Due, Planner, Policy, Step, Verdict};
 use zinc_report::{Counts, Hazards};
 
@@ -21,13 +22,22 @@ pub enum Answer {
     PassThrough(Option<Due>),
 }
 
-/// What is bound for compute.
+/// What is bound for compute. Handles: a bind costs next to nothing, and what they stand for is looked up when a
+/// dispatch needs it. By the specification it is alive then; if it was destroyed, the recording is of no use anyway.
 #[derive(Clone, Debug, Default)]
 pub struct Bound {
-    /// The pipeline; `None` when none is bound or its creation was not seen.
-    pub pipeline: Option<Arc<Pipeline>>,
+    /// The pipeline; null when none is bound, or something that is not known.
+    pub pipeline: vk::Pipeline,
     /// By set number.
     pub sets: Vec<Option<BoundSet>>,
+}
+
+impl Bound {
+    /// Nothing that is known is bound.
+    pub fn clear(&mut self) {
+        self.pipeline = vk::Pipeline::null();
+        self.sets.clear();
+    }
 }
 
 /// The state of one recording.
@@ -72,6 +82,15 @@ impl Recorder {
         }
     }
 
+    /// Begins a new recording, and keeps what memory there is.
+    pub fn reset(&mut self) {
+        self.each().for_each(Planner::reset);
+        self.bound.clear();
+        self.rendering = false;
+        self.counted = Counts::default();
+        self.executed = Counts::default();
+    }
+
     /// How far ranges reach.
     pub fn rules(&self) -> Rules {
         self.rules
@@ -98,17 +117,23 @@ impl Recorder {
         }
     }
 
-    /// A dispatch comes next, of what is bound; `arguments` is what an indirect one reads.
-    pub fn dispatch(&mut self, arguments: Option<Access>) -> Step {
+    /// A dispatch comes next, of `pipeline`, which is bound if it is known, and of the sets that are; `find` looks one up.
+    /// `arguments` is what an indirect dispatch reads.
+    pub fn dispatch<'a>(
+        &mut self,
+        pipeline: Option<&Pipeline>,
+        find: impl Fn(vk::DescriptorSet) -> Option<&'a Set>,
+        arguments: Option<Access>,
+    ) -> Step {
         self.counted.dispatches += 1;
         let mut accesses = std::mem::take(&mut self.scratch);
         accesses.clear();
         let mut synchronising = false;
         if self.each().any(|p| p.needs_accesses()) {
-            let resolved = match &self.bound.pipeline {
+            let resolved = match pipeline {
                 Some(pipeline) => {
                     synchronising = pipeline.shader.as_ref().is_some_and(|s| s.synchronising);
-                    footprint::of_dispatch(pipeline, &self.bound.sets, self.rules, &mut accesses)
+                    footprint::of_dispatch(pipeline, &self.bound.sets, find, self.rules, &mut accesses)
                 }
                 None => Err(footprint::Unresolved),
             };
@@ -124,16 +149,17 @@ impl Recorder {
         step
     }
 
-    /// Whether the bound shader may hand data to others while it runs (rule 5): nothing is moved across it.
-    pub fn is_synchronising(&self) -> bool {
-        // What can't be seen might.
-        self.bound.pipeline.as_ref().and_then(|p| p.shader.as_ref()).is_none_or(|s| s.synchronising)
-    }
-
-    /// A copy, fill or update comes next.
-    pub fn transfer(&mut self, accesses: &[Access]) -> Step {
+    /// A copy, fill or update comes next; `fill` says what it touches, given the granule.
+    pub fn transfer(&mut self, fill: impl FnOnce(u64, &mut Vec<Access>)) -> Step {
         self.counted.transfers += 1;
-        self.operation(accesses, false, false)
+        let mut accesses = std::mem::take(&mut self.scratch);
+        accesses.clear();
+        if self.each().any(|p| p.needs_accesses()) {
+            fill(self.rules.granule, &mut accesses);
+        }
+        let step = self.operation(&accesses, false, false);
+        self.scratch = accesses;
+        step
     }
 
     fn operation(&mut self, accesses: &[Access], dispatch: bool, synchronising: bool) -> Step {

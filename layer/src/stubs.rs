@@ -192,8 +192,7 @@ unsafe extern "C" fn zinc_barrier_before_unmodelled(buffer: vk::CommandBuffer, i
 /// `buffer` must be a live command buffer.
 unsafe fn target(buffer: vk::CommandBuffer, index: usize) -> Option<usize> {
     // SAFETY: by the caller.
-    let key = unsafe { DispatchKey::of(buffer) };
-    let device = crate::device::registry().device(key)?;
+    let device = unsafe { crate::device::registry().device(DispatchKey::of(buffer)) }?;
     let known = device.stub_targets.get(index);
     if known != 0 {
         return Some(known);

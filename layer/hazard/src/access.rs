@@ -31,11 +31,21 @@ impl Range {
     ///
     /// The memory model makes disjoint bytes independent, but drivers that flush whole cache lines have shipped
     /// (docs/semantics.md). A sum beyond `u64` ends at the last byte.
+    #[inline]
     pub fn bytes(memory: MemoryId, offset: u64, size: u64, granule: u64) -> Range {
         let granule = granule.max(1);
         let end = offset.saturating_add(size);
         if end <= offset {
             return Range::Bytes { memory, start: offset, end: offset };
+        }
+        if granule.is_power_of_two() {
+            // As below; divisions take longer than all the rest.
+            let mask = granule - 1;
+            return Range::Bytes {
+                memory,
+                start: offset & !mask,
+                end: end.checked_add(mask).map_or(u64::MAX, |e| e & !mask),
+            };
         }
         Range::Bytes {
             memory,
@@ -127,6 +137,14 @@ mod tests {
         assert_eq!(Range::bytes(M, 70, 10, 64), Range::Bytes { memory: M, start: 64, end: 128 });
         assert_eq!(Range::bytes(M, 64, 64, 64), Range::Bytes { memory: M, start: 64, end: 128 });
         assert!(Range::bytes(M, 70, 0, 64).is_empty());
+        for (offset, size) in
+            [(0, 1), (1, 63), (1, 64), (63, 2), (64, 64), (u64::MAX - 70, 6), (u64::MAX - 5, 5)]
+        {
+            let by_mask = Range::bytes(M, offset, size, 64);
+            let end = (offset + size).checked_next_multiple_of(64).unwrap_or(u64::MAX);
+            assert_eq!(by_mask, Range::Bytes { memory: M, start: offset / 64 * 64, end });
+        }
+        assert_eq!(Range::bytes(M, 70, 10, 12), Range::Bytes { memory: M, start: 60, end: 84 });
         assert!(
             !Range::bytes(M, u64::MAX - 1, 100, 64).is_empty(),
             "a sum that wraps must not lose the range"

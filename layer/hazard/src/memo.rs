@@ -27,17 +27,33 @@ pub(crate) enum StateRef {
     Own(Box<State>),
 }
 
+/// A state in the table.
+#[derive(Debug)]
+struct Interned {
+    state: State,
+    pending: bool,
+}
+
 impl StateRef {
     /// The state.
     pub fn get(&self) -> &State {
         match self {
-            // A number is given out only once its place is filled.
-            StateRef::Known(id) => MEMO.states[usize::from(*id)].get().unwrap_or_else(|| unreachable!()),
+            StateRef::Known(id) => &interned(*id).state,
             StateRef::Own(state) => state,
         }
     }
 
+    /// [`State::is_pending`] of it.
+    #[inline]
+    pub fn is_pending(&self) -> bool {
+        match self {
+            StateRef::Known(id) => interned(*id).pending,
+            StateRef::Own(state) => state.is_pending(),
+        }
+    }
+
     /// Whether the two are the same state.
+    #[inline]
     pub fn is(&self, other: &StateRef) -> bool {
         match (self, other) {
             (StateRef::Known(a), StateRef::Known(b)) => a == b,
@@ -45,7 +61,7 @@ impl StateRef {
         }
     }
 
-    fn of(state: State) -> StateRef {
+    pub fn of(state: State) -> StateRef {
         match MEMO.intern(&state) {
             Some(id) => StateRef::Known(id),
             None => StateRef::Own(Box::new(state)),
@@ -53,6 +69,7 @@ impl StateRef {
     }
 
     /// The state of an access of this shape that no barrier followed yet.
+    #[inline]
     pub fn fresh(shape: &ShapeRef) -> StateRef {
         let Some(known) = shape.id.and_then(|id| MEMO.fresh.get(id)) else {
             return StateRef::Own(Box::new(State::fresh(&shape.shape)));
@@ -75,13 +92,21 @@ impl StateRef {
         PREFIX.get_or_init(|| State::prefix().map(StateRef::of)).clone()
     }
 
+    /// What `barrier` makes of it, where that is known and is one state: the usual case.
+    #[inline]
+    pub fn step(&self, row: Row<'_>) -> Option<StateRef> {
+        let (StateRef::Known(state), Row(Some(row))) = (self, row) else { return None };
+        let packed = Packed(row[usize::from(*state)].load(Ordering::Acquire));
+        packed.only().map(StateRef::Known)
+    }
+
     /// What `barrier` makes of it: as [`State::advance`].
     pub fn advance(&self, barrier: &BarrierRef, which: Which) -> Option<SmallVec<[StateRef; 3]>> {
-        let (StateRef::Known(state), Some(id)) = (self, barrier.id) else {
+        let (StateRef::Known(state), Row(Some(row))) = (self, barrier.row(which)) else {
             let advanced = self.get().advance(&barrier.expanded, which, true)?;
             return Some(advanced.into_iter().map(StateRef::of).collect());
         };
-        let place = &MEMO.next[id][which as usize][usize::from(*state)];
+        let place = &row[usize::from(*state)];
         match Packed(place.load(Ordering::Acquire)).states() {
             Some(states) if states[..] == [*state] => None,
             Some(states) => Some(states.into_iter().map(StateRef::Known).collect()),
@@ -102,6 +127,7 @@ impl StateRef {
     }
 
     /// As [`State::due`].
+    #[inline]
     pub fn due(&self, later: &ShapeRef) -> Option<Cause> {
         const CAUSES: [Option<Cause>; 5] =
             [None, Some(Cause::Raw), Some(Cause::War), Some(Cause::Waw), Some(Cause::Prefix)];
@@ -123,12 +149,29 @@ impl StateRef {
     }
 }
 
+fn interned(id: u16) -> &'static Interned {
+    match MEMO.states[usize::from(id)].get() {
+        Some(known) => known,
+        None => unreachable!("a number is given out only once its place is filled"),
+    }
+}
+
+/// What one barrier makes of each known state.
+#[derive(Clone, Copy)]
+pub(crate) struct Row<'a>(Option<&'a [AtomicU32; STATES]>);
+
 /// A barrier with its masks taken apart, and its number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BarrierRef {
     pub barrier: Barrier,
     pub expanded: Expanded,
     id: Option<usize>,
+}
+
+#[cfg(test)]
+impl Row<'_> {
+    /// Of a barrier that nothing is remembered of.
+    pub const NOTHING_KNOWN: Row<'static> = Row(None);
 }
 
 impl BarrierRef {
@@ -142,6 +185,14 @@ impl BarrierRef {
             },
             None => BarrierRef { barrier, expanded: Expanded::new(&barrier), id: None },
         }
+    }
+}
+
+impl BarrierRef {
+    /// What it makes of each known state.
+    #[inline]
+    pub fn row(&self, which: Which) -> Row<'static> {
+        Row(self.id.map(|id| &MEMO.next[id][which as usize]))
     }
 }
 
@@ -167,6 +218,7 @@ pub(crate) struct ShapeRef {
 
 impl ShapeRef {
     /// Finds or makes the record of `shape`.
+    #[inline]
     pub fn new(shape: Shape) -> ShapeRef {
         ShapeRef { shape, id: MEMO.find_or_add(&MEMO.shapes, |known| *known == shape, || shape) }
     }
@@ -195,6 +247,12 @@ impl Packed {
         Packed::new(&known?)
     }
 
+    /// The number, if it is only one.
+    #[inline]
+    fn only(self) -> Option<u16> {
+        (self.0 & 3 == 1).then_some((self.0 >> 2 & 0x3ff) as u16)
+    }
+
     fn states(self) -> Option<SmallVec<[u16; 3]>> {
         let state = |i: u32| (self.0 >> (2 + 10 * i) & 0x3ff) as u16;
         match self.0 & 3 {
@@ -209,7 +267,7 @@ struct Memo {
     growing: Mutex<()>,
     /// No state fits any more.
     full: AtomicBool,
-    states: [OnceLock<State>; STATES],
+    states: [OnceLock<Interned>; STATES],
     barriers: [OnceLock<Known>; BARRIERS],
     shapes: [OnceLock<Shape>; SHAPES],
     /// By shape: the number of its fresh state, plus one.
@@ -233,6 +291,7 @@ static MEMO: Memo = Memo {
 
 impl Memo {
     /// The place of the entry that `is` recognises in a table that fills from the front; a new one if there is none.
+    #[inline]
     fn find_or_add<T>(
         &self,
         table: &[OnceLock<T>],
@@ -252,12 +311,15 @@ impl Memo {
         if let (i, true) = find()? {
             return Some(i);
         }
+        self.add(table, &is, make())
+    }
+
+    #[cold]
+    fn add<T>(&self, table: &[OnceLock<T>], is: &dyn Fn(&T) -> bool, new: T) -> Option<usize> {
         let _growing = self.growing.lock().ok()?;
-        let (i, found) = find()?;
-        if !found {
-            // Only one grows at a time, so the place is still free.
-            let _ = table[i].set(make());
-        }
+        // Only one grows at a time. Somebody may have added it meanwhile.
+        let i = table.iter().position(|place| place.get().is_none_or(is))?;
+        let _ = table[i].set(new);
         Some(i)
     }
 
@@ -265,7 +327,11 @@ impl Memo {
         if self.full.load(Ordering::Relaxed) {
             return None;
         }
-        let id = self.find_or_add(&self.states, |known| known == state, || state.clone());
+        let id = self.find_or_add(
+            &self.states,
+            |known| known.state == *state,
+            || Interned { state: state.clone(), pending: state.is_pending() },
+        );
         if id.is_none() {
             self.full.store(true, Ordering::Relaxed);
         }

@@ -27,9 +27,10 @@ use crate::access::Access;
 use crate::memo::{BarrierRef, ShapeRef, StateRef};
 use crate::ranges::RangeSet;
 use crate::scope::Barrier;
-#[cfg(test)]
-use crate::state::Did;
 use crate::state::{Shape, Which};
+#[cfg(test)]
+use crate::{memo::Row, state::Did};
+use smallvec::SmallVec;
 
 /// What the tracker puts into the barriers that it emits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,13 +91,6 @@ struct Class {
     /// [`State::is_pending`] of it.
     pending: bool,
     ranges: RangeSet,
-}
-
-impl Class {
-    fn new(state: StateRef, ranges: RangeSet) -> Class {
-        let pending = state.get().is_pending();
-        Class { state, pending, ranges }
-    }
 }
 
 /// Follows one command buffer, or one stretch of it after something unknown.
@@ -208,12 +202,12 @@ impl Tracker {
             return Some(Cause::Flush);
         }
         let mut found: Option<Cause> = None;
-        for class in self.classes.iter().filter(|c| c.pending) {
-            #[cfg(test)]
-            if self.has(Fault::ForgetWar) && class.state.get().did == Did::Read {
-                continue;
-            }
-            for (shape, alike) in by_shape(accesses) {
+        for (shape, alike) in by_shape(accesses) {
+            for class in self.classes.iter().filter(|c| c.pending) {
+                #[cfg(test)]
+                if self.has(Fault::ForgetWar) && class.state.get().did == Did::Read {
+                    continue;
+                }
                 let Some(cause) = class.state.due(&shape) else { continue };
                 if found.is_none_or(|f| cause < f) && alike.iter().any(|a| class.ranges.overlaps(&a.range)) {
                     found = Some(cause);
@@ -253,53 +247,61 @@ impl Tracker {
 
     /// Takes the barrier looked up last into one of the two reaches of every class.
     fn advance(&mut self, which: Which) {
-        let barrier = self.last;
-        let mut changed = false;
-        // What is split off goes to the end, and is not covered.
-        for index in 0..self.classes.len() {
-            #[cfg(test)]
-            let advanced = match self.has(Fault::ForgetChains) {
-                true => self.without_chains(index, which),
-                false => self.classes[index].state.advance(&barrier, which),
-            };
-            #[cfg(not(test))]
-            let advanced = self.classes[index].state.advance(&barrier, which);
-            let Some(advanced) = advanced else { continue };
-            changed = true;
+        let row = self.last.row(which);
+        #[cfg(test)]
+        let row = if self.has(Fault::ForgetChains) { Row::NOTHING_KNOWN } else { row };
+        let mut moved: SmallVec<[usize; 8]> = SmallVec::new();
+        let count = self.classes.len();
+        for index in 0..count {
+            let class = &mut self.classes[index];
+            if let Some(state) = class.state.step(row) {
+                if !state.is(&class.state) {
+                    class.pending = state.is_pending();
+                    class.state = state;
+                    moved.push(index);
+                }
+                continue;
+            }
+            let Some(advanced) = self.advanced(index, which) else { continue };
+            moved.push(index);
             let mut states = advanced.into_iter();
             if let Some(state) = states.next() {
-                self.classes[index].pending = state.get().is_pending();
-                self.classes[index].state = state;
+                let class = &mut self.classes[index];
+                class.pending = state.is_pending();
+                class.state = state;
             }
-            for rest in states {
+            // What is split off goes to the end, and is not covered.
+            for state in states {
                 let ranges = self.classes[index].ranges.clone();
-                self.classes.push(Class::new(rest, ranges));
+                self.classes.push(Class { pending: state.is_pending(), state, ranges });
             }
         }
-        if changed {
-            self.merge();
+        moved.extend(count..self.classes.len());
+        self.merge(&moved);
+    }
+
+    fn advanced(&self, index: usize, which: Which) -> Option<SmallVec<[StateRef; 3]>> {
+        let state = &self.classes[index].state;
+        #[cfg(test)]
+        if self.has(Fault::ForgetChains) {
+            let advanced = state.get().advance(&self.last.expanded, which, false)?;
+            return Some(advanced.into_iter().map(StateRef::of).collect());
         }
+        state.advance(&self.last, which)
     }
 
-    #[cfg(test)]
-    fn without_chains(&self, index: usize, which: Which) -> Option<smallvec::SmallVec<[StateRef; 3]>> {
-        let advanced = self.classes[index].state.get().advance(&self.last.expanded, which, false)?;
-        Some(advanced.into_iter().map(|state| StateRef::Own(Box::new(state))).collect())
-    }
-
-    /// Merges classes that are in the same state now.
-    fn merge(&mut self) {
-        let mut index = 1;
-        while index < self.classes.len() {
-            let (before, rest) = self.classes.split_at_mut(index);
-            let class = &mut rest[0];
-            match before.iter_mut().find(|c| c.state.is(&class.state)) {
-                Some(twin) => {
-                    twin.ranges.absorb(&mut class.ranges);
-                    let gone = self.classes.swap_remove(index);
-                    keep(&mut self.spare, gone.ranges);
-                }
-                None => index += 1,
+    /// Merges those of the classes at `moved`, in ascending order, that are now in the state of another. No two others
+    /// can have become equal.
+    fn merge(&mut self, moved: &[usize]) {
+        // From the back: what swap_remove puts in the place of a class was behind it, and has been looked at.
+        for &index in moved.iter().rev() {
+            let state = &self.classes[index].state;
+            let twin = (0..self.classes.len()).find(|&i| i != index && self.classes[i].state.is(state));
+            if let Some(twin) = twin {
+                let mut gone = std::mem::take(&mut self.classes[index].ranges);
+                self.classes[twin].ranges.absorb(&mut gone);
+                keep(&mut self.spare, gone);
+                self.classes.swap_remove(index);
             }
         }
     }
