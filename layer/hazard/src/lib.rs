@@ -5,6 +5,7 @@
 //! feed it streams of their own.
 
 pub mod access;
+mod config;
 mod memo;
 pub mod model;
 pub mod planner;

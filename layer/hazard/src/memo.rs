@@ -16,9 +16,9 @@ use std::sync::{Mutex, OnceLock};
 /// States that are remembered.
 const STATES: usize = 256;
 /// Barriers that are remembered.
-const BARRIERS: usize = 32;
+pub(crate) const BARRIERS: usize = 32;
 /// Kinds of accesses that are remembered.
-const SHAPES: usize = 32;
+pub(crate) const SHAPES: usize = 32;
 
 /// A state: by number, or, where the tables are full, by itself.
 #[derive(Clone, Debug)]
@@ -49,6 +49,14 @@ impl StateRef {
         match self {
             StateRef::Known(id) => interned(*id).pending,
             StateRef::Own(state) => state.is_pending(),
+        }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> Option<u16> {
+        match self {
+            StateRef::Known(id) => Some(*id),
+            StateRef::Own(_) => None,
         }
     }
 
@@ -92,21 +100,13 @@ impl StateRef {
         PREFIX.get_or_init(|| State::prefix().map(StateRef::of)).clone()
     }
 
-    /// What `barrier` makes of it, where that is known and is one state: the usual case.
-    #[inline]
-    pub fn step(&self, row: Row<'_>) -> Option<StateRef> {
-        let (StateRef::Known(state), Row(Some(row))) = (self, row) else { return None };
-        let packed = Packed(row[usize::from(*state)].load(Ordering::Acquire));
-        packed.only().map(StateRef::Known)
-    }
-
     /// What `barrier` makes of it: as [`State::advance`].
     pub fn advance(&self, barrier: &BarrierRef, which: Which) -> Option<SmallVec<[StateRef; 3]>> {
-        let (StateRef::Known(state), Row(Some(row))) = (self, barrier.row(which)) else {
+        let (StateRef::Known(state), Some(id)) = (self, barrier.id) else {
             let advanced = self.get().advance(&barrier.expanded, which, true)?;
             return Some(advanced.into_iter().map(StateRef::of).collect());
         };
-        let place = &row[usize::from(*state)];
+        let place = &MEMO.next[id][which as usize][usize::from(*state)];
         match Packed(place.load(Ordering::Acquire)).states() {
             Some(states) if states[..] == [*state] => None,
             Some(states) => Some(states.into_iter().map(StateRef::Known).collect()),
@@ -156,22 +156,13 @@ fn interned(id: u16) -> &'static Interned {
     }
 }
 
-/// What one barrier makes of each known state.
-#[derive(Clone, Copy)]
-pub(crate) struct Row<'a>(Option<&'a [AtomicU32; STATES]>);
-
 /// A barrier with its masks taken apart, and its number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BarrierRef {
     pub barrier: Barrier,
     pub expanded: Expanded,
-    id: Option<usize>,
-}
-
-#[cfg(test)]
-impl Row<'_> {
-    /// Of a barrier that nothing is remembered of.
-    pub const NOTHING_KNOWN: Row<'static> = Row(None);
+    /// Its number, if it has one.
+    pub id: Option<usize>,
 }
 
 impl BarrierRef {
@@ -185,14 +176,6 @@ impl BarrierRef {
             },
             None => BarrierRef { barrier, expanded: Expanded::new(&barrier), id: None },
         }
-    }
-}
-
-impl BarrierRef {
-    /// What it makes of each known state.
-    #[inline]
-    pub fn row(&self, which: Which) -> Row<'static> {
-        Row(self.id.map(|id| &MEMO.next[id][which as usize]))
     }
 }
 
@@ -213,14 +196,25 @@ impl Known {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShapeRef {
     pub shape: Shape,
-    id: Option<usize>,
+    /// Its number, if it has one.
+    pub id: Option<usize>,
 }
 
 impl ShapeRef {
     /// Finds or makes the record of `shape`.
     #[inline]
     pub fn new(shape: Shape) -> ShapeRef {
-        ShapeRef { shape, id: MEMO.find_or_add(&MEMO.shapes, |known| *known == shape, || shape) }
+        // Where it was found last; most processes have fewer shapes than there are places here.
+        let mixed = (shape.stages.bits() ^ shape.flags.bits().rotate_left(29) ^ shape.kind as u64)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hint = &MEMO.hints[(mixed >> 58) as usize];
+        let guess = usize::from(hint.load(Ordering::Relaxed));
+        if MEMO.shapes[guess % SHAPES].get() == Some(&shape) {
+            return ShapeRef { shape, id: Some(guess % SHAPES) };
+        }
+        let id = MEMO.find_or_add(&MEMO.shapes, |known| *known == shape, || shape);
+        hint.store(id.unwrap_or(0) as u8, Ordering::Relaxed);
+        ShapeRef { shape, id }
     }
 }
 
@@ -247,12 +241,6 @@ impl Packed {
         Packed::new(&known?)
     }
 
-    /// The number, if it is only one.
-    #[inline]
-    fn only(self) -> Option<u16> {
-        (self.0 & 3 == 1).then_some((self.0 >> 2 & 0x3ff) as u16)
-    }
-
     fn states(self) -> Option<SmallVec<[u16; 3]>> {
         let state = |i: u32| (self.0 >> (2 + 10 * i) & 0x3ff) as u16;
         match self.0 & 3 {
@@ -270,6 +258,8 @@ struct Memo {
     states: [OnceLock<Interned>; STATES],
     barriers: [OnceLock<Known>; BARRIERS],
     shapes: [OnceLock<Shape>; SHAPES],
+    /// By some bits of a shape: its number, perhaps.
+    hints: [AtomicU8; 64],
     /// By shape: the number of its fresh state, plus one.
     fresh: [AtomicU32; SHAPES],
     /// By barrier, reach and state.
@@ -284,6 +274,7 @@ static MEMO: Memo = Memo {
     states: [const { OnceLock::new() }; STATES],
     barriers: [const { OnceLock::new() }; BARRIERS],
     shapes: [const { OnceLock::new() }; SHAPES],
+    hints: [const { AtomicU8::new(0) }; 64],
     fresh: [const { AtomicU32::new(0) }; SHAPES],
     next: [const { [const { [const { AtomicU32::new(0) }; STATES] }; 2] }; BARRIERS],
     due: [const { [const { AtomicU8::new(0) }; STATES] }; SHAPES],

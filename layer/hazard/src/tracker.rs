@@ -23,13 +23,14 @@
 //! them on. The third kind is why a barrier with an empty source access mask is not idle at the beginning of a
 //! command buffer. A class that stands for many stages is split when a barrier covers part of it.
 
-use crate::access::Access;
+use crate::access::{Access, Range};
+use crate::config::{ConfigRef, DueList, Plan, Step, Steps};
 use crate::memo::{BarrierRef, ShapeRef, StateRef};
 use crate::ranges::RangeSet;
 use crate::scope::Barrier;
-use crate::state::{Shape, Which};
 #[cfg(test)]
-use crate::{memo::Row, state::Did};
+use crate::state::Did;
+use crate::state::{Shape, Which};
 use smallvec::SmallVec;
 
 /// What the tracker puts into the barriers that it emits.
@@ -84,20 +85,19 @@ pub(crate) enum Fault {
     ForgetFinalFlush,
 }
 
-/// Past accesses in the same state.
-#[derive(Clone, Debug)]
-struct Class {
-    state: StateRef,
-    /// [`State::is_pending`] of it.
-    pending: bool,
-    ranges: RangeSet,
-}
-
 /// Follows one command buffer, or one stretch of it after something unknown.
 #[derive(Clone, Debug)]
 pub struct Tracker {
     carry: Carry,
-    classes: Vec<Class>,
+    /// The states of all classes, by number.
+    config: Option<ConfigRef>,
+    /// The same one by one, where they have no number together.
+    states: Vec<StateRef>,
+    /// By class: which of `sets` its ranges are.
+    places: Vec<usize>,
+    sets: Vec<RangeSet>,
+    /// Sets that no class has, empty.
+    free: Vec<usize>,
     /// All barriers asked since the prefix began.
     all_asked: Barrier,
     /// The barriers asked since the last emission.
@@ -106,8 +106,6 @@ pub struct Tracker {
     host_waits: bool,
     /// The barrier taken apart last: streams tend to repeat one.
     last: BarrierRef,
-    /// Sets whose classes are gone, for their memory.
-    spare: Vec<RangeSet>,
     #[cfg(test)]
     fault: Option<Fault>,
 }
@@ -117,12 +115,15 @@ impl Tracker {
     pub fn new(carry: Carry) -> Tracker {
         let mut tracker = Tracker {
             carry,
-            classes: Vec::with_capacity(16),
+            config: None,
+            states: Vec::new(),
+            places: Vec::with_capacity(16),
+            sets: Vec::with_capacity(16),
+            free: Vec::with_capacity(16),
             all_asked: Barrier::default(),
             pending: None,
             host_waits: false,
             last: BarrierRef::new(Barrier::default()),
-            spare: Vec::new(),
             #[cfg(test)]
             fault: None,
         };
@@ -132,13 +133,14 @@ impl Tracker {
 
     #[cfg(test)]
     pub(crate) fn break_with(&mut self, fault: Fault) {
+        self.spell_out();
         self.fault = Some(fault);
     }
 
     /// Whether [`Tracker::operation`] would emit.
     #[cfg(test)]
     pub(crate) fn is_due(&self, accesses: &[Access]) -> bool {
-        self.due_before(accesses).is_some()
+        self.due_before(&by_shape(accesses)).is_some()
     }
 
     #[cfg(test)]
@@ -148,17 +150,21 @@ impl Tracker {
 
     /// A new prefix begins: something unknown happens here, after a [`Tracker::flush`], or a new command buffer does.
     pub fn restart(&mut self) {
-        let Tracker { classes, spare, .. } = self;
-        for class in classes.drain(..) {
-            keep(spare, class.ranges);
+        while let Some(place) = self.places.pop() {
+            self.give_back(place);
         }
         self.all_asked = Barrier::default();
         self.pending = None;
         self.host_waits = false;
-        for state in StateRef::prefix() {
-            // Nothing was asked since, so nothing is pending.
-            self.classes.push(Class { state, pending: false, ranges: RangeSet::anywhere() });
+        let prefix = StateRef::prefix();
+        for _ in &prefix {
+            let place = self.take();
+            self.sets[place].insert(&Range::Anywhere);
+            self.places.push(place);
         }
+        self.states.clear();
+        self.states.extend(prefix);
+        self.number();
     }
 
     /// The application asks for `barrier` here. It becomes pending.
@@ -172,16 +178,17 @@ impl Tracker {
 
     /// An operation with these accesses comes next. What is returned must be emitted before it.
     pub fn operation(&mut self, accesses: &[Access]) -> Option<Due> {
+        let runs = by_shape(accesses);
         let mut due = None;
         if self.pending.is_some() {
-            self.classes.iter_mut().filter(|c| c.pending).for_each(|c| c.ranges.tidy());
-            due = self.due_before(accesses).map(|cause| self.emit(cause));
+            self.tidy();
+            due = self.due_before(&runs).map(|cause| self.emit(cause));
             debug_assert!(
-                self.is_broken() || self.due_before(accesses).is_none(),
+                self.is_broken() || self.due_before(&runs).is_none(),
                 "an emission orders what it was for"
             );
         }
-        self.remember(accesses);
+        self.remember(&runs);
         due
     }
 
@@ -191,30 +198,68 @@ impl Tracker {
         if self.has(Fault::ForgetFinalFlush) {
             return None;
         }
-        let pending = self.pending.is_some() && self.classes.iter().any(|c| c.pending);
+        let pending = self.pending.is_some() && self.any_pending();
         pending.then(|| self.emit(Cause::Flush))
     }
 
+    fn any_pending(&self) -> bool {
+        match self.config {
+            Some(config) => !config.pending().is_empty(),
+            None => self.states.iter().any(StateRef::is_pending),
+        }
+    }
+
+    /// Makes the sets of pending classes fast to ask.
+    fn tidy(&mut self) {
+        match self.config {
+            Some(config) => {
+                for class in config.pending() {
+                    self.sets[self.places[usize::from(*class)]].tidy();
+                }
+            }
+            None => {
+                let pending = self.states.iter().zip(&self.places).filter(|(s, _)| s.is_pending());
+                pending.for_each(|(_, place)| self.sets[*place].tidy());
+            }
+        }
+    }
+
     /// The strongest reason to emit before `accesses`; a pair of operations is a better reason than the prefix.
-    fn due_before(&self, accesses: &[Access]) -> Option<Cause> {
+    fn due_before(&self, runs: &[Run<'_>]) -> Option<Cause> {
         self.pending?;
-        if self.host_waits && self.classes.iter().any(|c| c.pending) {
+        if self.host_waits && self.any_pending() {
             return Some(Cause::Flush);
         }
         let mut found: Option<Cause> = None;
-        for (shape, alike) in by_shape(accesses) {
-            for class in self.classes.iter().filter(|c| c.pending) {
-                #[cfg(test)]
-                if self.has(Fault::ForgetWar) && class.state.get().did == Did::Read {
-                    continue;
+        for (shape, alike) in runs {
+            let mut look = |list: &DueList| {
+                for &(class, cause) in list {
+                    let ranges = &self.sets[self.places[class]];
+                    let better = found.is_none_or(|f| cause < f);
+                    if better && alike.iter().any(|a| ranges.overlaps(&a.range)) {
+                        found = Some(cause);
+                    }
                 }
-                let Some(cause) = class.state.due(&shape) else { continue };
-                if found.is_none_or(|f| cause < f) && alike.iter().any(|a| class.ranges.overlaps(&a.range)) {
-                    found = Some(cause);
-                }
+            };
+            match self.config.and_then(|c| c.due(shape, || due_list(c.states(), shape))) {
+                Some(list) => look(list),
+                None => look(&self.due_list(shape)),
             }
         }
         found
+    }
+
+    fn due_list(&self, shape: &ShapeRef) -> DueList {
+        match self.config {
+            Some(config) => due_list(config.states(), shape),
+            #[cfg(test)]
+            None if self.has(Fault::ForgetWar) => {
+                let mut list = due_list(self.states.iter().cloned(), shape);
+                list.retain(|(class, _)| self.states[*class].get().did != Did::Read);
+                list
+            }
+            None => due_list(self.states.iter().cloned(), shape),
+        }
     }
 
     fn emit(&mut self, cause: Cause) -> Due {
@@ -227,11 +272,13 @@ impl Tracker {
         self.host_waits = false;
         #[cfg(test)]
         {
-            if self.has(Fault::EmissionClearsEverything) {
-                self.classes.clear();
-            }
-            if self.has(Fault::PrefixOnlyBeforeFirstBarrier) {
-                self.classes.retain(|c| !c.state.get().prefix);
+            let all = self.has(Fault::EmissionClearsEverything);
+            let prefix = self.has(Fault::PrefixOnlyBeforeFirstBarrier);
+            for class in (0..self.states.len()).rev() {
+                if all || prefix && self.states[class].get().prefix {
+                    self.states.remove(class);
+                    self.places.remove(class);
+                }
             }
         }
         self.look_up(barrier);
@@ -247,41 +294,49 @@ impl Tracker {
 
     /// Takes the barrier looked up last into one of the two reaches of every class.
     fn advance(&mut self, which: Which) {
-        let row = self.last.row(which);
-        #[cfg(test)]
-        let row = if self.has(Fault::ForgetChains) { Row::NOTHING_KNOWN } else { row };
+        if let Some(plan) = self.config.and_then(|c| c.plan(&self.last, which)) {
+            plan.steps.iter().for_each(|step| self.take_step(*step));
+            self.config = Some(plan.to);
+            return;
+        }
+        let from = self.config;
+        self.spell_out();
+        let mut steps = Steps::new();
         let mut moved: SmallVec<[usize; 8]> = SmallVec::new();
-        let count = self.classes.len();
-        for index in 0..count {
-            let class = &mut self.classes[index];
-            if let Some(state) = class.state.step(row) {
-                if !state.is(&class.state) {
-                    class.pending = state.is_pending();
-                    class.state = state;
-                    moved.push(index);
-                }
-                continue;
-            }
-            let Some(advanced) = self.advanced(index, which) else { continue };
-            moved.push(index);
+        let count = self.states.len();
+        for class in 0..count {
+            let Some(advanced) = self.advanced(class, which) else { continue };
+            moved.push(class);
             let mut states = advanced.into_iter();
             if let Some(state) = states.next() {
-                let class = &mut self.classes[index];
-                class.pending = state.is_pending();
-                class.state = state;
+                self.states[class] = state;
             }
             // What is split off goes to the end, and is not covered.
             for state in states {
-                let ranges = self.classes[index].ranges.clone();
-                self.classes.push(Class { pending: state.is_pending(), state, ranges });
+                self.states.push(state);
+                steps.push(Step::Split(class));
             }
         }
-        moved.extend(count..self.classes.len());
-        self.merge(&moved);
+        moved.extend(count..self.states.len());
+        // Those that moved may be in the state of another now; no two others can have become equal. From the back: what
+        // swap_remove puts in the place of a class was behind it, and has been looked at.
+        for &gone in moved.iter().rev() {
+            let state = &self.states[gone];
+            let twin = (0..self.states.len()).find(|&i| i != gone && self.states[i].is(state));
+            if let Some(twin) = twin {
+                self.states.swap_remove(gone);
+                steps.push(Step::Merge { gone, twin });
+            }
+        }
+        steps.iter().for_each(|step| self.take_step(*step));
+        self.number();
+        if let (Some(from), Some(to)) = (from, self.config) {
+            from.keep_plan(&self.last, which, Plan { to, steps });
+        }
     }
 
-    fn advanced(&self, index: usize, which: Which) -> Option<SmallVec<[StateRef; 3]>> {
-        let state = &self.classes[index].state;
+    fn advanced(&self, class: usize, which: Which) -> Option<SmallVec<[StateRef; 3]>> {
+        let state = &self.states[class];
         #[cfg(test)]
         if self.has(Fault::ForgetChains) {
             let advanced = state.get().advance(&self.last.expanded, which, false)?;
@@ -290,40 +345,84 @@ impl Tracker {
         state.advance(&self.last, which)
     }
 
-    /// Merges those of the classes at `moved`, in ascending order, that are now in the state of another. No two others
-    /// can have become equal.
-    fn merge(&mut self, moved: &[usize]) {
-        // From the back: what swap_remove puts in the place of a class was behind it, and has been looked at.
-        for &index in moved.iter().rev() {
-            let state = &self.classes[index].state;
-            let twin = (0..self.classes.len()).find(|&i| i != index && self.classes[i].state.is(state));
-            if let Some(twin) = twin {
-                let mut gone = std::mem::take(&mut self.classes[index].ranges);
-                self.classes[twin].ranges.absorb(&mut gone);
-                keep(&mut self.spare, gone);
-                self.classes.swap_remove(index);
+    fn take_step(&mut self, step: Step) {
+        match step {
+            Step::Split(class) => {
+                let new = self.take();
+                self.sets[new] = self.sets[self.places[class]].clone();
+                self.places.push(new);
+            }
+            Step::Merge { gone, twin } => {
+                let (from, to) = (self.places[gone], self.places[twin]);
+                if let Ok([from, to]) = self.sets.get_disjoint_mut([from, to]) {
+                    to.absorb(from);
+                }
+                self.places.swap_remove(gone);
+                self.give_back(from);
             }
         }
     }
 
-    fn remember(&mut self, accesses: &[Access]) {
-        for (shape, alike) in by_shape(accesses) {
+    fn remember(&mut self, runs: &[Run<'_>]) {
+        for (shape, alike) in runs {
             if alike.iter().all(|a| a.range.is_empty()) {
                 continue;
             }
-            let fresh = StateRef::fresh(&shape);
-            // Fresh classes were added last.
-            let at = match self.classes.iter().rposition(|c| c.state.is(&fresh)) {
-                Some(at) => at,
-                None => {
-                    let ranges = self.spare.pop().unwrap_or_default();
-                    self.classes.push(Class { state: fresh, pending: false, ranges });
-                    self.classes.len() - 1
-                }
-            };
-            let ranges = &mut self.classes[at].ranges;
+            let class = self.class_of(shape);
+            if class == self.places.len() {
+                let place = self.take();
+                self.places.push(place);
+            }
+            let ranges = &mut self.sets[self.places[class]];
             alike.iter().for_each(|a| ranges.insert(&a.range));
         }
+    }
+
+    /// The class of new accesses of this shape; if there was none, one past the classes whose ranges there are.
+    fn class_of(&mut self, shape: &ShapeRef) -> usize {
+        if let Some((to, class)) = self.config.and_then(|c| c.fresh(shape)) {
+            self.config = Some(to);
+            return class;
+        }
+        let from = self.config;
+        self.spell_out();
+        let fresh = StateRef::fresh(shape);
+        let class = self.states.iter().position(|s| s.is(&fresh)).unwrap_or(self.states.len());
+        if class == self.states.len() {
+            self.states.push(fresh);
+        }
+        self.number();
+        if let (Some(from), Some(to)) = (from, self.config) {
+            from.keep_fresh(shape, to, class);
+        }
+        class
+    }
+
+    /// Has the states one by one, and not by number.
+    fn spell_out(&mut self) {
+        if let Some(config) = self.config.take() {
+            self.states.clear();
+            self.states.extend(config.states());
+        }
+    }
+
+    /// Has the states by number, if they have one. A broken tracker would fill the tables with what it believes.
+    fn number(&mut self) {
+        self.config = if self.is_broken() { None } else { ConfigRef::of(&self.states) };
+    }
+
+    /// An empty set.
+    fn take(&mut self) -> usize {
+        self.free.pop().unwrap_or_else(|| {
+            self.sets.push(RangeSet::default());
+            self.sets.len() - 1
+        })
+    }
+
+    /// A set that no class needs any more. Its memory is kept.
+    fn give_back(&mut self, place: usize) {
+        self.sets[place].clear();
+        self.free.push(place);
     }
 
     #[cfg(test)]
@@ -337,18 +436,22 @@ impl Tracker {
     }
 }
 
-/// Keeps the memory of a set that is not needed any more.
-fn keep(spare: &mut Vec<RangeSet>, mut ranges: RangeSet) {
-    if spare.len() < 8 {
-        ranges.clear();
-        spare.push(ranges);
-    }
+fn due_list(states: impl Iterator<Item = StateRef>, shape: &ShapeRef) -> DueList {
+    (0..).zip(states).filter_map(|(class, state)| Some((class, state.due(shape)?))).collect()
 }
 
+/// Accesses that differ in their bytes alone.
+type Run<'a> = (ShapeRef, &'a [Access]);
+
 /// Cuts accesses into runs of the same shape.
-fn by_shape(accesses: &[Access]) -> impl Iterator<Item = (ShapeRef, &[Access])> {
-    let shape = |a: &Access| Shape { kind: a.kind, stages: a.stages, flags: a.flags };
-    accesses
-        .chunk_by(move |a, b| shape(a) == shape(b))
-        .filter_map(move |alike| Some((ShapeRef::new(shape(alike.first()?)), alike)))
+fn by_shape(accesses: &[Access]) -> SmallVec<[Run<'_>; 4]> {
+    let mut runs = SmallVec::new();
+    let mut rest = accesses;
+    while let [first, ..] = rest {
+        let alike = |a: &Access| (a.kind, a.stages, a.flags) == (first.kind, first.stages, first.flags);
+        let (run, others) = rest.split_at(rest.iter().take_while(|a| alike(a)).count());
+        runs.push((ShapeRef::new(Shape { kind: first.kind, stages: first.stages, flags: first.flags }), run));
+        rest = others;
+    }
+    runs
 }
