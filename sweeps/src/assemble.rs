@@ -4,6 +4,7 @@
 //! one is from all of them, so an interrupted sweep leaves a document that is true as far as it goes.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use zinc_engine::results::DeviceKind;
 use zinc_hazard::Policy;
@@ -11,9 +12,12 @@ use zinc_report::Counts;
 
 use crate::drivers::Chosen;
 use crate::gates::{Evidence, Gate, Status};
-use crate::outcome::{Measured, Observation};
+use crate::outcome::{Measured, Observation, Process};
+use crate::packets::{self, Count};
 use crate::plan::{Role, RunSpec};
-use crate::report::{Arm, ArmGate, ArmRole, DeviceReport, GateReport, Perplexity, Rate};
+use crate::report::{
+    Arm, ArmGate, ArmRole, CacheReport, DeviceReport, DriverPackets, GateReport, Perplexity, Rate,
+};
 use crate::stats::{NOISE, Spread, paired_ratio};
 
 /// What every report says of rates on a CPU device.
@@ -30,8 +34,10 @@ pub const RECORDS_ONLY: &str = "is played by a shim that records without executi
 pub struct Target {
     /// The device.
     pub chosen: Chosen,
-    /// `embedded`, or the model's file name.
+    /// `embedded`, the model's file name, or the application's.
     pub model: String,
+    /// What was set for all runs here: when the engine records, how many busy neighbours there are.
+    pub knobs: BTreeMap<String, String>,
     /// Whether the device executes.
     pub executes: bool,
     /// The policies measured beside `stock`.
@@ -54,7 +60,7 @@ impl Target {
         for o in self
             .observations
             .iter()
-            .filter(|o| !matches!(o.spec.role, Role::Drop | Role::Setup | Role::Packets))
+            .filter(|o| !matches!(o.spec.role, Role::Drop | Role::Setup | Role::Packets | Role::Short))
         {
             if !firsts.iter().any(|f| f.same_arm(&o.spec)) {
                 firsts.push(o.spec);
@@ -81,10 +87,10 @@ impl Target {
             .or(runs.first())
             .copied();
         let per_token = |count| self.per_token(spec, runs.first()?, count);
-        let median = |value: fn(&Measured) -> Option<f64>| {
-            let values: Vec<f64> = runs.iter().filter_map(|m| value(m)).collect();
-            Spread::of(&values).map(|s| s.median)
-        };
+        let gpu: Vec<f64> = runs.iter().filter_map(|m| m.gpu_us_per_token).collect();
+        let cpu = self.cost(spec, |m| m.cpu_us_per_token, |p| p.cpu);
+        let wall = self.cost(spec, |m| 1e6 / m.tok_s, |p| p.wall).filter(|_| !self.executes);
+        let driver_packets = self.driver_packets(spec);
         let rates = |spec: &RunSpec| -> Vec<Option<f64>> {
             // Indexed by round, so that a round that failed on either side drops out of the ratio.
             let mut by_round = Vec::new();
@@ -109,10 +115,10 @@ impl Target {
             model: self.model.clone(),
             policy: spec.policy.map(|p| p.to_string()),
             shuffle: spec.shuffle.to_string(),
-            knobs: BTreeMap::new(),
+            knobs: self.knobs.clone(),
             role: match spec.role {
                 _ if spec.is_reference() => ArmRole::Reference,
-                Role::Timed | Role::Drop | Role::Setup | Role::Packets => ArmRole::Policy,
+                Role::Timed | Role::Drop | Role::Setup | Role::Packets | Role::Short => ArmRole::Policy,
                 Role::WithoutLayer => ArmRole::WithoutLayer,
                 Role::Shuffled => ArmRole::Shuffled,
                 Role::Control => ArmRole::Control,
@@ -121,15 +127,18 @@ impl Target {
             dispatches_per_token: per_token(|c: &Counts| c.dispatches),
             barriers_asked_per_token: per_token(|c| c.barriers_asked),
             barriers_emitted_per_token: per_token(|c| c.barriers_emitted),
-            driver_flushes_per_token: self.driver_flushes(spec),
+            driver_flushes_per_token: driver_packets.as_ref().and_then(|p| p.flushes),
+            driver_packets,
             tok_s: Spread::of(&own).map(Rate::from),
             vs_stock: self
                 .reference_spec()
                 .filter(|_| timed)
                 .and_then(|r| paired_ratio(&rates(spec), &rates(&r)))
                 .map(Into::into),
-            cpu_us_per_token: median(|m| Some(m.cpu_us_per_token)),
-            gpu_us_per_token: median(|m| m.gpu_us_per_token).filter(|_| self.executes),
+            cpu_us_per_token: cpu.map(|s| s.median),
+            cpu_us_interval: cpu.map(Rate::from),
+            wall_us_per_token: wall.map(Rate::from),
+            gpu_us_per_token: Spread::of(&gpu).map(|s| s.median).filter(|_| self.executes),
             perplexity: shown.filter(|m| m.perplexity.is_finite()).map(|m| Perplexity {
                 value: m.perplexity,
                 stderr: Some(m.perplexity_stderr).filter(|e| e.is_finite()),
@@ -168,11 +177,58 @@ impl Target {
         Some(number(measured)?.checked_sub(before)? as f64 / (measured.tokens - tokens) as f64)
     }
 
-    /// Flushes in the driver's stream for one token of the arm's policy, where they were counted.
-    fn driver_flushes(&self, spec: &RunSpec) -> Option<f64> {
+    /// What stands in the driver's stream for one token of the arm's policy, where it was counted.
+    fn driver_packets(&self, spec: &RunSpec) -> Option<DriverPackets> {
         let of_policy = |o: &&Observation| o.spec.role == Role::Packets && o.spec.policy == spec.policy;
-        let counted = self.observations.iter().filter(of_policy).find_map(|o| o.outcome.as_ref().ok())?;
-        self.less_set_up(spec, counted, |m| m.driver_flushes.clone()?.ok())
+        let measured = self.observations.iter().filter(of_policy).find_map(|o| o.outcome.as_ref().ok())?;
+        let counted = measured.packets.as_ref()?.as_ref().ok()?;
+        let per_token = |count: &Count| {
+            let of = |counts: &packets::Counts| counts.get(count).copied();
+            // A sort of packet that loading the model does not need is absent from the set-up run, not uncounted.
+            self.less_set_up(spec, measured, |m| Some(of(m.packets.as_ref()?.as_ref().ok()?).unwrap_or(0)))
+        };
+        let number = |count: Count| counted.contains_key(&count).then(|| per_token(&count)).flatten();
+        let caches = counted.keys().filter_map(|count| {
+            let Count::Cache(cache) = count else { return None };
+            Some(CacheReport {
+                packet: cache.packet.clone(),
+                field: cache.field.clone(),
+                value: cache.value.clone(),
+                bits: cache.bits.clone(),
+                per_token: per_token(count).filter(|n| *n > 0.0)?,
+            })
+        });
+        Some(DriverPackets {
+            submits: number(Count::Submits),
+            dispatches: number(Count::Dispatches),
+            flushes: number(Count::Flushes),
+            acquires: number(Count::Acquires),
+            releases: number(Count::Releases),
+            links: number(Count::Links),
+            streams: number(Count::Streams),
+            caches: caches.collect(),
+        })
+    }
+
+    /// What one token of the arm costs this machine, microseconds, over the rounds: as the engine says of its tokens, or
+    /// else from what the process took, less what the short run of its round took.
+    fn cost(
+        &self,
+        spec: &RunSpec,
+        own: impl Fn(&Measured) -> f64,
+        whole: impl Fn(&Process) -> Duration,
+    ) -> Option<Spread> {
+        let of = |o: &Observation| -> Option<f64> {
+            let long = o.outcome.as_ref().ok()?;
+            let Some(process) = &long.process else { return Some(own(long)) };
+            let beside = RunSpec { role: Role::Short, ..o.spec };
+            let short = self.observations.iter().find(|o| o.spec == beside)?.outcome.as_ref().ok()?;
+            let more = whole(process).as_secs_f64() - whole(short.process.as_ref()?).as_secs_f64();
+            Some(more * 1e6 / long.tokens.checked_sub(short.tokens).filter(|n| *n > 0)? as f64)
+        };
+        let values: Vec<f64> =
+            self.observations.iter().filter(|o| o.spec.same_arm(spec)).filter_map(of).collect();
+        Spread::of(&values)
     }
 
     /// A policy's gate speaks for its timed arm. For the others it is their own comparison, since a permutation that
@@ -266,7 +322,7 @@ impl Target {
         for o in self.observations.iter().filter(|o| o.spec.role == Role::Packets) {
             let why = match &o.outcome {
                 Err(failure) => failure.to_string(),
-                Ok(Measured { driver_flushes: Some(Err(why)), .. }) => why.clone(),
+                Ok(Measured { packets: Some(Err(why)), .. }) => why.clone(),
                 Ok(_) => continue,
             };
             notes.push(format!("{}: the packet counter has no number: {why}.", o.spec));
@@ -282,7 +338,7 @@ impl Target {
             }
             let Some(counts) = &m.counts else { continue };
             let recorded = m.dispatches_per_token.saturating_mul(m.tokens);
-            if counts.dispatches != recorded {
+            if counts.dispatches != recorded && m.process.is_none() {
                 notes.push(format!(
                     "{}: the layer saw {} dispatches where the engine says that it recorded {recorded}.",
                     o.spec, counts.dispatches

@@ -27,7 +27,8 @@ fn measured(spec: &RunSpec, tok_s: f64) -> Measured {
             barriers_emitted: 10 * tokens + 7,
             ..Counts::default()
         }),
-        driver_flushes: None,
+        packets: None,
+        process: None,
         layer_notes: vec![],
     }
 }
@@ -56,11 +57,26 @@ fn target(change: impl Fn(&RunSpec, Measured) -> Outcome) -> Target {
             selector: "dev".into(),
         },
         model: "embedded".into(),
+        knobs: BTreeMap::new(),
         executes: true,
         policies: vec![Policy::AliasOnly],
         observations,
         complete: true,
     }
+}
+
+/// So many flushes, each with an acquire of one sort, and a release of another sort beside the tokens.
+fn submitted(flushes: u64) -> packets::Counts {
+    let sort = |packet: &str, value: &str| {
+        let (packet, field, value) = (packet.into(), "GCR_CNTL".into(), value.into());
+        Count::Cache(packets::Cache { packet, field, value, bits: vec!["GL2_WB".into()] })
+    };
+    let counts = [
+        (Count::Flushes, flushes),
+        (sort("ACQUIRE_MEM", "0xc180"), flushes),
+        (sort("RELEASE_MEM", "0x0"), 4),
+    ];
+    counts.into()
 }
 
 fn is_timed(spec: &RunSpec, policy: Policy, round: u32) -> bool {
@@ -105,11 +121,11 @@ fn flushes_of_the_driver_are_per_token_and_a_count_that_was_missed_is_none() {
     let counted = |count: fn(u64) -> Result<u64, String>| {
         let mut recorded = target(|_, m| Ok(m));
         recorded.executes = false;
-        recorded.observations = crate::plan::recorded_runs(&[Policy::AliasOnly], 2, true)
+        recorded.observations = crate::plan::recorded_runs(&[Policy::AliasOnly], 2, true, false)
             .into_iter()
             .map(|spec| {
                 let mut m = measured(&spec, 10.0);
-                m.driver_flushes = spec.counts_packets().then(|| count(m.tokens));
+                m.packets = spec.counts_packets().then(|| count(m.tokens).map(submitted));
                 m.cpu_us_per_token = if spec.counts_packets() { 500.0 } else { 5.0 };
                 Observation { spec, outcome: Ok(m), wall: Duration::from_secs(1) }
             })
@@ -120,11 +136,44 @@ fn flushes_of_the_driver_are_per_token_and_a_count_that_was_missed_is_none() {
     assert_eq!(recorded.arms().len(), 3, "the counter's runs are no arms of their own");
     for arm in recorded.arms() {
         assert_eq!(arm.driver_flushes_per_token, Some(11.0), "{:?}", arm.policy);
+        let packets = arm.driver_packets.unwrap();
+        assert_eq!((packets.flushes, packets.links, packets.submits), (Some(11.0), None, None));
+        let sorts: Vec<(&str, f64)> =
+            packets.caches.iter().map(|c| (c.value.as_str(), c.per_token)).collect();
+        assert_eq!(sorts, [("0xc180", 11.0)], "what loading asked of caches is no part of a token");
         assert_eq!(arm.cpu_us_per_token, Some(5.0), "the counter's own time is not the driver's");
     }
     let missed = counted(|_| Err("it was not loaded".into()));
     assert!(missed.arms().iter().all(|a| a.driver_flushes_per_token.is_none()));
     assert!(missed.notes().iter().any(|n| n.contains("it was not loaded")), "{:?}", missed.notes());
+}
+
+#[test]
+fn an_application_costs_what_a_long_run_takes_more_than_the_short_one_beside_it() {
+    let mut recorded = target(|_, m| Ok(m));
+    recorded.executes = false;
+    recorded.observations = crate::plan::recorded_runs(&[Policy::AliasOnly], 3, false, true)
+        .into_iter()
+        .map(|spec| {
+            let mut m = measured(&spec, f64::NAN);
+            m.tokens = if matches!(spec.role, Role::Setup | Role::Short) { 5 } else { 32 };
+            // Loading takes longer in each round, and 27 tokens take 27 times 100 us more, under alias-only 200.
+            let each = if spec.policy == Some(Policy::AliasOnly) { 200 } else { 100 };
+            let cpu = Duration::from_micros(5_000_000 * u64::from(spec.round + 1) + each * m.tokens);
+            (m.cpu_us_per_token, m.process) = (f64::NAN, Some(Process { cpu, wall: 2 * cpu }));
+            Observation { spec, outcome: Ok(m), wall: Duration::from_secs(1) }
+        })
+        .collect();
+    let arms = recorded.arms();
+    assert_eq!(arms.len(), 3, "short runs are no arms");
+    for arm in arms {
+        let each = if arm.policy.as_deref() == Some("alias-only") { 200.0 } else { 100.0 };
+        let (cpu, wall) = (arm.cpu_us_interval.unwrap(), arm.wall_us_per_token.unwrap());
+        assert_eq!((cpu.n, arm.cpu_us_per_token), (3, Some(cpu.median)));
+        assert!((cpu.lo - each).abs() < 0.1 && (cpu.hi - each).abs() < 0.1, "{cpu:?}");
+        assert!((wall.median - 2.0 * each).abs() < 0.2, "{wall:?}");
+        assert_eq!(arm.tok_s, None);
+    }
 }
 
 #[test]

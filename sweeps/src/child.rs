@@ -19,10 +19,12 @@ use zinc_barrier::manifest::write_explicit_dir;
 use zinc_engine::results;
 use zinc_report::Report;
 
+use crate::application::Application;
 use crate::contain::{self, Finished, Unfinished, signal_name, tail};
 use crate::environment;
 use crate::error::SweepError;
-use crate::outcome::{Failure, Measured, Observation, Outcome};
+use crate::neighbours::Neighbours;
+use crate::outcome::{Failure, Measured, Observation, Outcome, Process};
 use crate::packets;
 use crate::plan::{Role, RunSpec, SETUP_TOKENS};
 use crate::shims::launch::Shim;
@@ -48,6 +50,12 @@ pub struct Job {
     pub ctx: u64,
     /// The shim to start the engine on; `None` is the machine itself.
     pub shim: Option<Shim>,
+    /// When the engine is to record; `None` leaves it to the engine.
+    pub record: Option<String>,
+    /// Busy neighbours on each logical processor while it runs.
+    pub busy: u32,
+    /// What to start instead of the engine.
+    pub application: Option<Application>,
 }
 
 /// The engine and the layer to inject into it, with a private folder for manifest and reports that goes away with
@@ -129,20 +137,26 @@ impl<'a> Engine<'a> {
             .find_map(|removed| removed.err().filter(|error| error.kind() != std::io::ErrorKind::NotFound));
         let outcome = match removed {
             Some(error) => Err(Failure::Start(format!("an old report cannot be removed: {error}"))),
-            None => self
-                .finish(self.command(spec, job, &report), timeout)?
-                .and_then(|done| judge(spec, job, &done, &report)),
+            None => {
+                let neighbours = Neighbours::start(job.busy).map_err(|source| SweepError::System {
+                    what: "cannot start busy neighbours".into(),
+                    source,
+                })?;
+                let done = self.finish(self.command(spec, job, &report), timeout)?;
+                drop(neighbours);
+                done.and_then(|done| judge(spec, job, &done, &report))
+            }
         };
         let outcome = outcome.map(|measured| match self.counter(spec, job) {
             None => measured,
-            Some(_) => Measured { driver_flushes: Some(read_packets(&packets)), ..measured },
+            Some(_) => Measured { packets: Some(read_packets(&packets)), ..measured },
         });
         Ok(Observation { spec: *spec, outcome, wall: started.elapsed() })
     }
 
     /// The engine, without arguments.
     fn start(&self, shim: Option<&Shim>, counter: Option<&Path>) -> Command {
-        shim.map_or_else(|| Command::new(&self.program), |shim| shim.command(&self.program, counter))
+        start(&self.program, shim, counter)
     }
 
     /// The packet counter, where the run is to have it.
@@ -155,18 +169,12 @@ impl<'a> Engine<'a> {
     }
 
     fn command(&self, spec: &RunSpec, job: &Job, report: &Path) -> Command {
-        let mut command = self.start(job.shim.as_ref(), self.counter(spec, job));
-        let mut args: Vec<OsString> =
-            ["perplexity", "--via", "decode", "--json", "--device"].map(Into::into).to_vec();
-        args.push(job.device.clone().into());
-        let (ctx, tokens) = match spec.role {
-            Role::Setup => (SETUP_TOKENS, SETUP_TOKENS),
-            _ => (job.ctx, job.tokens),
+        let program = job.application.as_ref().map_or(&self.program, |a| &a.program);
+        let mut command = start(program, job.shim.as_ref(), self.counter(spec, job));
+        let args = match &job.application {
+            Some(application) => application.arguments(tokens(spec, job)),
+            None => engine_arguments(spec, job),
         };
-        args.extend(["--ctx".into(), ctx.to_string().into(), "--tokens".into(), tokens.to_string().into()]);
-        if let Some(model) = &job.model {
-            args.extend(["--model".into(), model.into()]);
-        }
         let manifests = self.folder.path().join("explicit_layer.d");
         let mut env =
             environment::for_run(std::env::vars_os(), spec, &manifests, report, environment::holds_ours);
@@ -198,15 +206,70 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// The numbers of a run that ended well, if its two documents can be believed.
+/// A program, without arguments, on the machine itself or on a shim.
+fn start(program: &Path, shim: Option<&Shim>, counter: Option<&Path>) -> Command {
+    shim.map_or_else(|| Command::new(program), |shim| shim.command(program, counter))
+}
+
+/// Tokens of a run.
+fn tokens(spec: &RunSpec, job: &Job) -> u64 {
+    match spec.role {
+        Role::Setup | Role::Short => SETUP_TOKENS,
+        _ => job.tokens,
+    }
+}
+
+fn engine_arguments(spec: &RunSpec, job: &Job) -> Vec<OsString> {
+    let mut args: Vec<OsString> =
+        ["perplexity", "--via", "decode", "--json", "--device"].map(Into::into).to_vec();
+    args.push(job.device.clone().into());
+    let tokens = tokens(spec, job);
+    let ctx = tokens.min(job.ctx);
+    args.extend(["--ctx".into(), ctx.to_string().into(), "--tokens".into(), tokens.to_string().into()]);
+    if let Some(model) = &job.model {
+        args.extend(["--model".into(), model.into()]);
+    }
+    if let Some(record) = &job.record {
+        args.extend(["--record".into(), record.into()]);
+    }
+    args
+}
+
+/// The numbers of a run that ended well, if its two documents can be believed. An application has only the layer's.
 fn judge(spec: &RunSpec, job: &Job, done: &Finished, report: &Path) -> Outcome {
-    let mut measured = read_result(&done.stdout, &job.device_name)?;
+    let mut measured = match &job.application {
+        None => read_result(&done.stdout, &job.device_name)?,
+        Some(_) => of_process(tokens(spec, job), done),
+    };
     if spec.policy.is_some() {
         let report = read_report(spec, report)?;
+        if job.application.is_some() && report.device.name != job.device_name {
+            let (found, asked) = (report.device.name, &job.device_name);
+            return Err(Failure::LayerDiffers(format!("it saw device {found} instead of {asked}")));
+        }
         measured.counts = Some(report.totals);
         measured.layer_notes = report.notes;
     }
     Ok(measured)
+}
+
+/// All that a process shows which prints nothing that is understood here.
+fn of_process(tokens: u64, done: &Finished) -> Measured {
+    Measured {
+        digest: String::new(),
+        perplexity: f64::NAN,
+        perplexity_stderr: f64::NAN,
+        tokens,
+        tok_s: f64::NAN,
+        cpu_us_per_token: f64::NAN,
+        gpu_us_per_token: None,
+        dispatches_per_token: 0,
+        submits_per_token: 0,
+        counts: None,
+        packets: None,
+        process: Some(Process { cpu: done.cpu, wall: done.wall }),
+        layer_notes: Vec::new(),
+    }
 }
 
 fn read_result(stdout: &[u8], device_name: &str) -> Outcome {
@@ -253,14 +316,15 @@ fn read_result(stdout: &[u8], device_name: &str) -> Outcome {
         dispatches_per_token: decode.dispatches_per_token,
         submits_per_token: decode.submits_per_token,
         counts: None,
-        driver_flushes: None,
+        packets: None,
+        process: None,
         layer_notes: Vec::new(),
     })
 }
 
-fn read_packets(path: &Path) -> Result<u64, String> {
+fn read_packets(path: &Path) -> Result<packets::Counts, String> {
     match std::fs::read_to_string(path) {
-        Ok(text) => packets::flushes(&text),
+        Ok(text) => packets::read(&text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err("it was not loaded, or left no report".into())
         }

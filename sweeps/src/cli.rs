@@ -5,15 +5,19 @@
 //! (is that driver here, is that model a file) is found later, in [`crate::drivers`] and [`crate::session`], and
 //! ends with exit 3.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use zinc_engine::cli::RecordArg;
 use zinc_hazard::Policy;
 
+use crate::application::Application;
 use crate::drivers::DriverSpec;
 use crate::plan::SETUP_TOKENS;
+use crate::shims::ShimDriver;
 use crate::shims::on::OnArgs;
 use crate::shims::setup::SetupArgs;
 
@@ -33,6 +37,10 @@ Examples:
   sweep setup-shims && sweep --driver radv-shim:gfx1201 --driver honeykrisp-shim
       What the real RADV and the real Honeykrisp are handed under each policy, on any x86-64 machine. Nothing executes
       there: such arms have counts, and no results, no rates and no gates.
+  sweep --driver radv-shim:gfx1201 --record reuse --record each --busy 0 --busy 1
+      What recording each token anew costs the processor, also one with half of its time to give.
+  sweep --driver honeykrisp-shim --root \"$(tests/oracles --where)\" -- llama-bench -m MODEL.gguf -p 0 -n {tokens} -r 1
+      The same counts and costs for any application, per token by the difference of two lengths.
   sweep on radv-shim:navi31 -- vulkaninfo --summary
       Any program on such a driver.
 
@@ -40,7 +48,8 @@ Exit status:
   0  every arm is verified, counted only, without effect, or labelled incorrect by design
   1  a gate failed or was blind, an arm failed, or the sweep itself could not go on
   2  usage error
-  3  a driver, a model, the engine or the layer is missing
+  3  a driver, a model, the engine or the layer is missing; where it is a driver that records only, its arms are
+     not-run and all others are still run
 
 The report is written to DIR/report.json (its JSON Schema: sweep --print-schema) and DIR/report.md.";
 
@@ -112,6 +121,26 @@ pub struct Cli {
     #[arg(long, value_name = "PATH")]
     pub packets: Option<PathBuf>,
 
+    /// When the engine records commands, as its own --record takes it; may be given several times, each an axis of its
+    /// own [default: the engine's]
+    #[arg(long, value_name = "WHEN")]
+    pub record: Vec<RecordArg>,
+
+    /// Busy neighbours on each logical processor, which take time from a run; may be given several times, each an axis
+    /// of its own [default: 0]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub busy: Vec<u32>,
+
+    /// For an application of a newer distribution, on shims: take the dynamic loader and libraries of this folder, as
+    /// tests/oracles unpacks it
+    #[arg(long, value_name = "FOLDER", requires = "application")]
+    pub root: Option<PathBuf>,
+
+    /// An application to count in the engine's place, on drivers that record without executing; {tokens} in its
+    /// arguments becomes a number
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["models", "record"])]
+    pub application: Vec<OsString>,
+
     /// Print the JSON Schema of report.json and exit
     #[arg(long)]
     pub print_schema: bool,
@@ -125,13 +154,35 @@ impl Cli {
 
     /// What no single argument can know: a run is made of whole chunks, so it holds at least one.
     fn check(self) -> Result<Cli, clap::Error> {
+        let usage = |kind, message: String| Err(Cli::command().error(kind, message));
+        if !self.application.is_empty() {
+            if !Application::counts_tokens(&self.application) {
+                let message =
+                    "an argument of COMMAND must hold {tokens}, where the number of tokens is to stand";
+                return usage(ErrorKind::MissingRequiredArgument, message.into());
+            }
+            if let Some(driver) = self.drivers.iter().find(|d| !matches!(d, DriverSpec::Shim(_))) {
+                let message = format!(
+                    "--driver {driver}: COMMAND's results cannot be checked, so it is counted only on drivers that record \
+                     without executing: {}",
+                    ShimDriver::names()
+                );
+                return usage(ErrorKind::ArgumentConflict, message);
+            }
+            if self.tokens <= SETUP_TOKENS {
+                let message = format!(
+                    "--tokens must be more than {SETUP_TOKENS} for COMMAND, whose short runs have that many"
+                );
+                return usage(ErrorKind::ValueValidation, message);
+            }
+        }
         match self.ctx {
             Some(ctx) if ctx > self.tokens => {
                 let message = format!(
                     "--tokens {} is less than one chunk of --ctx {ctx}; give at least as many tokens",
                     self.tokens
                 );
-                Err(Cli::command().error(ErrorKind::ArgumentConflict, message))
+                usage(ErrorKind::ArgumentConflict, message)
             }
             _ => Ok(self),
         }
@@ -249,6 +300,24 @@ mod tests {
         assert_eq!(parse(&["--tokens", "512"]).unwrap().chunk(), 128);
         assert_eq!(parse(&["--ctx", "32"]).unwrap().check().unwrap().chunk(), 32);
         assert_eq!(parse(&["--ctx", "256"]).unwrap().check().unwrap_err().exit_code(), 2);
+    }
+
+    #[test]
+    fn an_application_needs_a_place_for_its_tokens_and_a_driver_that_records_only() {
+        let check = |args: &[&str]| parse(args).and_then(Cli::check);
+        let shim = ["--driver", "honeykrisp-shim"];
+        assert!(check(&[&shim[..], &["--", "app", "-n", "{tokens}"]].concat()).is_ok());
+        for (args, needle) in [
+            (vec!["--driver", "honeykrisp-shim", "--", "app", "-n", "7"], "{tokens}"),
+            (vec!["--", "app", "{tokens}"], "record without executing"),
+            (vec!["--driver", "honeykrisp-shim", "--tokens", "5", "--", "app", "{tokens}"], "more than 5"),
+            (vec!["--driver", "honeykrisp-shim", "--model", "m", "--", "app", "{tokens}"], "--model"),
+            (vec!["--driver", "honeykrisp-shim", "--root", "/r"], "COMMAND"),
+        ] {
+            let error = check(&args).unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+            assert!(error.to_string().contains(needle), "{args:?}: {error}");
+        }
     }
 
     #[test]

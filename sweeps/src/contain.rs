@@ -31,6 +31,8 @@ pub struct Finished {
     pub stderr: Vec<u8>,
     /// Wall time from start to end.
     pub wall: Duration,
+    /// CPU time of the child and of the children that it waited for.
+    pub cpu: Duration,
 }
 
 /// Why there is no [`Finished`].
@@ -65,14 +67,29 @@ pub fn run(mut command: Command, timeout: Duration, stop: &AtomicBool) -> Result
     let wall = started.elapsed();
     // The child is running or not yet reaped, so the group is still its own. A group that is gone is what is wanted.
     let _ = kill_process_group(pid, Signal::KILL);
+    // The sweep has one child at a time, so what its children have used grows here by what this one did.
+    let before = children_cpu();
     let status = child.wait().map_err(Unfinished::Start);
+    let cpu = children_cpu().saturating_sub(before);
     let deadline = Instant::now() + DRAIN;
     let (stdout, stderr) = (
         stdout.map(|d| d.take(deadline)).unwrap_or_default(),
         stderr.map(|d| d.take(deadline)).unwrap_or_default(),
     );
     waited?;
-    Ok(Finished { status: status?, stdout, stderr, wall })
+    Ok(Finished { status: status?, stdout, stderr, wall, cpu })
+}
+
+/// CPU time of all children that were waited for.
+fn children_cpu() -> Duration {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to a `rusage`, which the call fills and for which all zeros are valid too.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let time = |t: libc::timeval| Duration::from_micros(t.tv_sec as u64 * 1_000_000 + t.tv_usec as u64);
+    time(usage.ru_utime) + time(usage.ru_stime)
 }
 
 /// Returns when the process has ended, without reaping it.

@@ -131,6 +131,8 @@ pub enum Verdict {
     NoEffect,
     /// The same numbers, but a gate was blind or had nothing to compare.
     Unproven,
+    /// Its driver is not here, so nothing was run.
+    NotRun,
     /// No numbers: the run crashed, hung, printed garbage, or ran without the layer.
     Failed,
 }

@@ -38,7 +38,8 @@ fn run(policy: Option<Policy>, digest: &str) -> Outcome {
         dispatches_per_token: 100,
         submits_per_token: 1,
         counts,
-        driver_flushes: None,
+        packets: None,
+        process: None,
         layer_notes: vec![],
     })
 }
@@ -350,7 +351,7 @@ proptest! {
             }
             match o.spec.role {
                 Role::Drop => drops_caught += u32::from(*how == 0),
-                Role::WithoutLayer | Role::Setup => {}
+                Role::WithoutLayer | Role::Setup | Role::Short => {}
                 Role::Shuffled if o.spec.policy == Some(Policy::Stock) => {}
                 _ => sound &= *how == 0,
             }

@@ -9,7 +9,7 @@
 //! cli ─▶ session ─▶ drivers   which devices
 //!           │   └─▶ plan      which runs, and why each
 //!           ├─────▶ shims     drivers that record without executing: where they are, how to start on one
-//!           ├─────▶ child     one run: environment, contain, the two documents read back
+//!           ├─────▶ child     one run: environment, contain, the documents read back (packets: the driver's own)
 //!           │         └─▶ outcome: numbers, or the reason why there are none
 //!           └─────▶ assemble ─▶ gates, stats: pure functions from outcomes to verdicts and intervals
 //!                     └─▶ report ─▶ table, markdown, output
@@ -18,6 +18,8 @@
 //! All that decides (gates, verdicts, statistics, plan, environment) is pure and tested by itself; only `contain`,
 //! `child`, `output` and parts of `shims` touch the world.
 
+pub mod absent;
+pub mod application;
 pub mod assemble;
 pub mod child;
 pub mod cli;
@@ -28,6 +30,7 @@ pub mod error;
 pub mod gates;
 pub mod host;
 pub mod markdown;
+pub mod neighbours;
 pub mod outcome;
 pub mod output;
 pub mod packets;

@@ -4,9 +4,10 @@
 //! only the table pastes the verdicts with it.
 
 use crate::gates::Verdict;
+use crate::plan::SETUP_TOKENS;
 use crate::report::{Arm, ArmRole, Report};
 use crate::stats::LEVEL;
-use crate::table::{self, arm_name, arm_table, gate_table, gates_with_evidence, groups};
+use crate::table::{self, arm_table, gate_table, gates_with_evidence, groups};
 
 const LIMITS: &str = "\
 - *Verified* means: on this device, with this model and text, no gate saw a difference, and the same gates noticed \
@@ -25,11 +26,15 @@ const RECORDED_LIMITS: &str = "\
 executes nothing. The counts are what the driver is handed for this device; that is all that such an arm shows.
 - So no gate was run there, and the counts of a wrong policy look just as good. Whether a policy is correct has to be \
 shown on a driver that executes.
-- *Driver flushes*, if there, were counted in the driver's own command stream: on AMD the waits for all earlier compute \
-work (CS\\_PARTIAL\\_FLUSH), on Honeykrisp the barriers of the compute data master.
+- What the driver itself put into its command stream stands behind *emitted*, if somebody counted it. A flush is on AMD the \
+wait for all earlier compute work (CS\\_PARTIAL\\_FLUSH), on Honeykrisp the barrier of the compute data master; a link is \
+where Honeykrisp joined streams that an asked barrier had split. Below the table stands what it asked of caches.
 - *CPU us* is the time of this machine's processor for handing a token to the layer and the driver, as a median over the \
-runs. The engine records a token once and then submits it again and again, so this is the time to submit. It says nothing \
-about the speed of a GPU.
+runs with its interval. Unless `record each` stands in the heading, the engine records a token once and then submits it \
+again and again, so this is the time to submit. Of an application it is the time of its whole process, as the difference \
+of two lengths. It says nothing about the speed of a GPU.
+- *Wall us* is how long a token took where nothing executes: the processor's ceiling. A GPU that needs less than that for \
+a token waits for the processor. Under `busy N` each logical processor has N neighbours that never rest.
 ";
 
 const PER_TOKEN: &str = "Dispatches and barriers are per token.";
@@ -52,16 +57,18 @@ pub fn render(report: &Report) -> String {
                 escape(&d.driver_version),
                 escape(&d.api_version),
                 d.kind,
-                if arm.executes { PER_TOKEN } else { PER_TOKEN_RECORDED }
+                match (arm.executes, arm.verdict) {
+                    (_, Verdict::NotRun) => "**Nothing was run.**",
+                    (true, _) => PER_TOKEN,
+                    (false, _) => PER_TOKEN_RECORDED,
+                }
             ));
         }
         text.push_str(&format!("{}\n", arm_table(&arms)));
-        let reasons: Vec<String> = arms
-            .iter()
-            .filter_map(|arm| Some(format!("- {}: {}\n", arm_name(arm), escape(arm.reason.as_ref()?))))
-            .collect();
-        if !reasons.is_empty() {
-            text.push_str(&format!("\n{}", reasons.concat()));
+        let lines = table::reasons(&arms).into_iter().chain(table::caches(&arms));
+        let lines: String = lines.map(|line| format!("- {}\n", escape(&line))).collect();
+        if !lines.is_empty() {
+            text.push_str(&format!("\n{lines}"));
         }
     }
     let gates = gates_with_evidence(report);
@@ -115,7 +122,7 @@ pub fn conclusion(report: &Report) -> String {
             }
             Verdict::IncorrectByDesign => format!("{name} is incorrect by design (a ceiling, not a result)"),
             Verdict::NoEffect => format!("{name} changes nothing"),
-            Verdict::CountedOnly => continue,
+            Verdict::CountedOnly | Verdict::NotRun => continue,
             _ => format!("{name}: {}", table::verdict(arm)),
         });
     }
@@ -123,7 +130,7 @@ pub fn conclusion(report: &Report) -> String {
         parts.extend(recorded(&arms));
     }
     let executed = report.arms.iter().any(|a| a.executes);
-    let recorded = report.arms.iter().any(|a| !a.executes);
+    let recorded = report.arms.iter().any(|a| a.verdict == Verdict::CountedOnly);
     let end = match report.exit_code() {
         0 if recorded && !executed => {
             "Nothing was executed and no gate was run: this says what the driver is handed, not what is correct or fast."
@@ -132,6 +139,7 @@ pub fn conclusion(report: &Report) -> String {
             "Every gate that was run passed and is known to notice errors; what was only recorded passed none."
         }
         0 => "Every gate that was run passed and is known to notice errors.",
+        3 => "**A driver is missing, so its arms were not run: see below.**",
         _ => "**Something here failed, stayed unproven, or a gate was blind: see below.**",
     };
     if parts.is_empty() { end.into() } else { format!("{}. {end}", parts.join("; ")) }
@@ -176,18 +184,26 @@ fn what_was_run(report: &Report) -> String {
         Some(git) => format!("commit {}", git.commit),
         None => format!("version {}", report.sweep_version),
     };
-    format!(
-        "Host: {}, {} logical processors, {}. Source: {source}. Each run decodes {} tokens in chunks of {} through \
-         the decode path; {} timed runs an arm, interleaved; {} single drops asked for; seed {}.\n",
+    let host = format!(
+        "Host: {}, {} logical processors, {}. Source: {source}.",
         escape(&report.host.cpu),
         report.host.cores,
-        escape(&report.host.os),
-        s.tokens,
-        s.ctx,
-        s.reps,
-        s.drops,
-        s.seed
-    )
+        escape(&report.host.os)
+    );
+    match &s.application {
+        None => format!(
+            "{host} Each run decodes {} tokens in chunks of {} through the decode path; {} timed runs an arm, interleaved; \
+             {} single drops asked for; seed {}.\n",
+            s.tokens, s.ctx, s.reps, s.drops, s.seed
+        ),
+        Some(command) => format!(
+            "{host} Each run is `{}` with {} tokens; {} timed runs an arm, interleaved, each with a short one of \
+             {SETUP_TOKENS} tokens that is taken off.\n",
+            command.replace('`', "'"),
+            s.tokens,
+            s.reps
+        ),
+    }
 }
 
 /// What the intervals in the tables mean for this number of runs.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::gates::{Mutation, Status};
 use crate::report::{
-    ArmGate, DeviceReport, GateReport, Host, Perplexity, Rate, Ratio, SCHEMA_VERSION, Settings,
+    ArmGate, CacheReport, DeviceReport, DriverPackets, GateReport, Host, Perplexity, Rate, Ratio,
+    SCHEMA_VERSION, Settings,
 };
 
 fn arm(policy: Option<&str>, role: ArmRole, verdict: Verdict) -> Arm {
@@ -29,9 +30,12 @@ fn arm(policy: Option<&str>, role: ArmRole, verdict: Verdict) -> Arm {
         barriers_asked_per_token: Some(100.0),
         barriers_emitted_per_token: Some(62.5),
         driver_flushes_per_token: None,
+        driver_packets: None,
         tok_s: Some(Rate { median: 10.0, lo: 9.0, hi: 11.0, n: 3, coverage: 0.75 }),
         vs_stock: Some(Ratio { ratio: 1.02, lo: 0.98, hi: 1.05 }),
         cpu_us_per_token: None,
+        cpu_us_interval: None,
+        wall_us_per_token: None,
         gpu_us_per_token: None,
         perplexity: Some(Perplexity { value: 4.25, stderr: Some(0.1) }),
         logits_digest: Some("0123456789abcdef".into()),
@@ -49,7 +53,17 @@ fn report(arms: Vec<Arm>) -> Report {
         host: Host { cpu: "cpu".into(), cores: 2, os: "os".into() },
         git: None,
         blake3: BTreeMap::new(),
-        settings: Settings { policies: vec![], reps: 3, tokens: 32, ctx: 32, drops: 12, seed: 1 },
+        settings: Settings {
+            policies: vec![],
+            reps: 3,
+            tokens: 32,
+            ctx: 32,
+            drops: 12,
+            seed: 1,
+            record: vec![],
+            busy: vec![],
+            application: None,
+        },
         arms,
         gates: vec![GateReport {
             gate: "bits".into(),
@@ -169,6 +183,61 @@ fn driver_flushes_are_shown_where_somebody_counted_them() {
     report.arms[1].driver_flushes_per_token = Some(139.0);
     let text = render(&report);
     assert!(text.contains("driver flushes") && text.contains("139"), "{text}");
+    assert!(!text.contains("| links"), "what the hardware has not has no column:\n{text}");
+}
+
+#[test]
+fn what_the_driver_asked_of_caches_stands_below_the_table_once_for_arms_that_agree() {
+    let mut report = with_shim(true);
+    let packets = |per_token, value: &str| DriverPackets {
+        dispatches: Some(136.0),
+        links: Some(7.5),
+        caches: vec![CacheReport {
+            packet: "ACQUIRE_MEM".into(),
+            field: "GCR_CNTL".into(),
+            value: value.into(),
+            bits: vec!["GL2_INV".into(), "GL2_WB".into()],
+            per_token,
+        }],
+        ..DriverPackets::default()
+    };
+    report.arms[0].driver_packets = Some(packets(137.0, "0xc180"));
+    report.arms[1].driver_packets = Some(packets(137.0, "0xc180"));
+    report.arms[2].driver_packets = Some(packets(107.0, "0xc180"));
+    let text = crate::table::render(&report);
+    let line = "driver under without the layer, driver under stock (reference): 137 ACQUIRE_MEM GCR_CNTL 0xc180 (GL2_INV GL2_WB)";
+    assert!(text.contains(line) && text.contains("driver under alias-only: 107 ACQUIRE_MEM"), "{text}");
+    assert!(text.contains("driver dispatches") && text.contains("links") && text.contains("7.50"), "{text}");
+    assert!(render(&report).contains("ACQUIRE\\_MEM"));
+}
+
+#[test]
+fn an_interval_and_the_knobs_are_shown_where_they_are() {
+    let mut report = with_shim(true);
+    report.arms[1].cpu_us_interval = Some(Rate { median: 12.3, lo: 11.5, hi: 14.25, n: 3, coverage: 0.75 });
+    report.arms[1].wall_us_per_token = Some(Rate { median: 25.0, lo: 25.0, hi: 25.0, n: 1, coverage: 0.0 });
+    for arm in &mut report.arms {
+        arm.knobs = BTreeMap::from([("record".into(), "each".into()), ("busy".into(), "2".into())]);
+    }
+    let text = crate::table::render(&report);
+    for needle in ["12.3 [11.5, 14.2]", " 25.0 ", "model embedded, busy 2, record each (recorded only"] {
+        assert!(text.contains(needle), "'{needle}' is not in:\n{text}");
+    }
+}
+
+#[test]
+fn a_driver_that_is_not_here_stands_in_the_report_with_its_reason_and_ends_the_sweep_with_3() {
+    let mut report = sound();
+    let driver = "honeykrisp-shim".parse().unwrap();
+    report.arms.extend(crate::absent::not_run(driver, "not-run: no shim", "embedded", &[]));
+    assert_eq!(report.exit_code(), 3);
+    for text in [render(&report), crate::table::render(&report)] {
+        assert!(text.contains("(NOT RUN)") && text.contains("not-run: no shim"), "{text}");
+        assert!(!text.contains("NOTHING EXECUTED"), "{text}");
+    }
+    assert!(conclusion(&report).contains("A driver is missing"), "{}", conclusion(&report));
+    report.arms[1].verdict = Verdict::Refuted;
+    assert_eq!(report.exit_code(), 1, "what went wrong weighs more than what was not run");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use zinc_report::Counts;
 
+use crate::packets;
 use crate::plan::RunSpec;
 
 /// What a run gave.
@@ -48,10 +49,21 @@ pub struct Measured {
     pub submits_per_token: u64,
     /// What the layer counted; `None` without the layer.
     pub counts: Option<Counts>,
-    /// Flushes in the driver's own command stream, or why their number cannot be believed; `None` where nobody counted.
-    pub driver_flushes: Option<Result<u64, String>>,
+    /// What the driver submitted, or why its number cannot be believed; `None` where nobody counted.
+    pub packets: Option<Result<packets::Counts, String>>,
+    /// What the whole process took; only of an application that says nothing of its tokens itself.
+    pub process: Option<Process>,
     /// What the layer says that a reader must know before believing its counts.
     pub layer_notes: Vec<String>,
+}
+
+/// What a whole process took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Process {
+    /// CPU time of all its threads.
+    pub cpu: Duration,
+    /// Wall time.
+    pub wall: Duration,
 }
 
 /// Why a run gave no numbers.

@@ -1,21 +1,21 @@
 //! What the driver itself put into its command stream, as the packet counter reports it.
 //!
-//! `libzinc_packets.so`, preloaded before a shim, walks what the driver submits. Of its report the sweep needs one
-//! number, the *flushes*: what the driver makes of the barriers that it is handed. On AMD's chips that is the event
-//! that waits until all compute work so far is done (CS_PARTIAL_FLUSH), on Apple's the barrier of the compute data
-//! master. The caches that a flush writes back or invalidates are in the counter's own report.
+//! `libzinc_packets.so`, preloaded before a shim, walks what the driver submits. Of its report the sweep keeps what stands
+//! beside the layer's counts: how much work was launched, and what the driver made of the barriers that it was handed.
+//! On AMD's chips a *flush* is the event that waits until all compute work so far is done (CS_PARTIAL_FLUSH), and the
+//! caches that are written back or invalidated stand in acquires and releases; on Apple's a flush is the barrier of the
+//! compute data master, with a mask, and a *link* is where the driver joined streams that an asked barrier had split.
 //!
 //! Walking takes time, on the same thread that submits. So runs with the counter are runs of their own and their CPU
 //! time is not looked at.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use zinc_packets_core::report::{Cdm, Pm4, Report, SCHEMA};
 
 use crate::error::SweepError;
-
-/// The version of the counter's report that is understood here.
-const SCHEMA: u32 = 1;
 
 /// Names the file for the counter's report, and turns the counter on.
 pub const VARIABLE: &str = "ZINC_BARRIER_PACKETS";
@@ -59,46 +59,50 @@ pub fn library(given: Option<&Path>) -> Result<Option<PathBuf>, SweepError> {
     Ok(Some(path))
 }
 
-#[derive(Deserialize)]
-struct Document {
-    interposed_first: bool,
-    devices: Vec<Device>,
+/// One thing that is counted in the driver's stream.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Count {
+    /// Calls by which work was submitted.
+    Submits,
+    /// Dispatches on AMD, launches on Apple; those with their size in memory too.
+    Dispatches,
+    /// CS_PARTIAL_FLUSH on AMD, barriers of the compute data master on Apple.
+    Flushes,
+    /// AMD: ACQUIRE_MEM, or SURFACE_SYNC on older chips.
+    Acquires,
+    /// AMD: RELEASE_MEM and EVENT_WRITE_EOP.
+    Releases,
+    /// Apple: links without return.
+    Links,
+    /// Apple: streams.
+    Streams,
+    /// Packets of one sort that act on caches.
+    Cache(Cache),
 }
 
-#[derive(Deserialize)]
-struct Device {
-    unreadable_submits: u64,
-    total: Packets,
+/// A sort of packet that acts on caches.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cache {
+    /// The packet's name, with the event of a release.
+    pub packet: String,
+    /// Its field: `CP_COHER_CNTL`, `GCR_CNTL`, `EVENT`; `MASK` for a barrier on Apple.
+    pub field: String,
+    /// The field's value, hexadecimal.
+    pub value: String,
+    /// The names of the bits that are set.
+    pub bits: Vec<String>,
 }
 
-#[derive(Deserialize)]
-struct Packets {
-    pm4: Option<Pm4>,
-    cdm: Option<Cdm>,
-}
+/// What a process submitted.
+pub type Counts = BTreeMap<Count, u64>;
 
-#[derive(Deserialize)]
-struct Pm4 {
-    cs_partial_flushes: u64,
-    unreadable: u64,
-    truncated: u64,
-    limited: u64,
-}
-
-#[derive(Deserialize)]
-struct Cdm {
-    barriers: u64,
-    unreadable: u64,
-    limited: u64,
-}
-
-/// The flushes that the process submitted, by the counter's report.
+/// What the process submitted, by the counter's report.
 ///
 /// # Errors
 ///
-/// Why there is no number to be believed: the text is no such report, or the counter says itself that it missed
+/// Why there are no numbers to be believed: the text is no such report, or the counter says itself that it missed
 /// something.
-pub fn flushes(text: &str) -> Result<u64, String> {
+pub fn read(text: &str) -> Result<Counts, String> {
     #[derive(Deserialize)]
     struct Version {
         schema: u32,
@@ -108,75 +112,56 @@ pub fn flushes(text: &str) -> Result<u64, String> {
     if schema != SCHEMA {
         return Err(format!("its report has schema {schema} instead of {SCHEMA}"));
     }
-    let document: Document = serde_json::from_str(text).map_err(garbage)?;
-    if !document.interposed_first {
+    let report: Report = serde_json::from_str(text).map_err(garbage)?;
+    if !report.interposed_first {
         return Err("another library took the driver's calls before it".into());
     }
-    if document.devices.is_empty() {
+    if report.devices.is_empty() {
         return Err("it saw no submission".into());
     }
-    let mut sum = 0u64;
-    for device in document.devices {
-        let pm4 = device
-            .total
-            .pm4
-            .map_or((0, 0), |p| (p.cs_partial_flushes, p.unreadable + p.truncated + p.limited));
-        let cdm = device.total.cdm.map_or((0, 0), |c| (c.barriers, c.unreadable + c.limited));
-        if device.unreadable_submits + pm4.1 + cdm.1 > 0 {
+    let mut counts = Counts::new();
+    for device in report.devices {
+        let missed = device.unreadable_submits
+            + device.total.pm4.as_ref().map_or(0, |p| p.unreadable + p.truncated + p.limited)
+            + device.total.cdm.as_ref().map_or(0, |c| c.unreadable + c.limited);
+        if missed > 0 {
             return Err("it could not read all that was submitted".into());
         }
-        sum += pm4.0 + cdm.0;
+        let mut add = |count: Count, n: u64| *counts.entry(count).or_insert(0) += n;
+        add(Count::Submits, device.submits);
+        if let Some(p) = device.total.pm4 {
+            pm4(p, &mut add);
+        }
+        if let Some(c) = device.total.cdm {
+            cdm(c, &mut add);
+        }
     }
-    Ok(sum)
+    Ok(counts)
+}
+
+fn pm4(p: Pm4, add: &mut impl FnMut(Count, u64)) {
+    add(Count::Dispatches, p.dispatches + p.dispatches_indirect);
+    add(Count::Flushes, p.cs_partial_flushes);
+    add(Count::Acquires, p.acquires);
+    add(Count::Releases, p.releases);
+    for op in p.cache_ops {
+        let packet = op.event.map_or(op.packet.clone(), |event| format!("{} {event}", op.packet));
+        let cache = Cache { packet, field: op.register, value: op.value, bits: op.bits };
+        add(Count::Cache(cache), op.count);
+    }
+}
+
+fn cdm(c: Cdm, add: &mut impl FnMut(Count, u64)) {
+    add(Count::Dispatches, c.launches);
+    add(Count::Flushes, c.barriers);
+    add(Count::Links, c.links);
+    add(Count::Streams, c.streams);
+    for barrier in c.barrier_masks {
+        let (packet, field) = ("CDM barrier".into(), "MASK".into());
+        add(Count::Cache(Cache { packet, field, value: barrier.mask, bits: barrier.bits }), barrier.count);
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn report(first: bool, devices: &str) -> String {
-        format!(r#"{{"schema": 1, "interposed_first": {first}, "devices": [{devices}]}}"#)
-    }
-
-    const AMD: &str = r#"{"driver": "amdgpu", "unreadable_submits": 0, "queues": [], "total": {"other_buffers": 0,
-        "pm4": {"cs_partial_flushes": 7, "acquires": 9, "unreadable": 0, "truncated": 0, "limited": 0}}}"#;
-    const APPLE: &str = r#"{"driver": "asahi", "unreadable_submits": 0, "queues": [], "total": {"other_buffers": 0,
-        "cdm": {"barriers": 8, "links": 7, "unreadable": 0, "limited": 0}}}"#;
-
-    #[test]
-    fn a_counter_is_taken_from_where_it_is_said_to_be() {
-        let folder = tempfile::tempdir().unwrap();
-        let (good, bad) = (folder.path().join("c.so"), folder.path().join("a b.so"));
-        assert!(library(Some(&good)).unwrap_err().to_string().contains("zinc-packets"));
-        std::fs::write(&good, "").unwrap();
-        std::fs::write(&bad, "").unwrap();
-        assert_eq!(library(Some(&good)).unwrap(), Some(good));
-        assert!(library(Some(&bad)).unwrap_err().to_string().contains("space"));
-        assert_eq!(library(Some(Path::new("off"))).unwrap(), None);
-    }
-
-    #[test]
-    fn flushes_of_either_hardware_are_counted() {
-        assert_eq!(flushes(&report(true, AMD)), Ok(7));
-        assert_eq!(flushes(&report(true, APPLE)), Ok(8));
-        assert_eq!(flushes(&report(true, &format!("{AMD}, {APPLE}"))), Ok(15));
-    }
-
-    #[test]
-    fn what_the_counter_missed_is_no_count() {
-        assert!(flushes(&report(false, AMD)).unwrap_err().contains("before it"));
-        assert!(flushes(&report(true, "")).unwrap_err().contains("no submission"));
-        for field in ["unreadable_submits", "truncated", "unreadable", "limited"] {
-            let text = report(true, &AMD.replace(&format!("\"{field}\": 0"), &format!("\"{field}\": 1")));
-            assert!(flushes(&text).unwrap_err().contains("could not read all"), "{field}");
-        }
-    }
-
-    #[test]
-    fn another_version_or_no_report_is_no_count() {
-        assert!(flushes(r#"{"schema": 2}"#).unwrap_err().contains("schema 2"));
-        for text in ["", "{}", "[]", r#"{"schema": 1, "devices": 3}"#] {
-            assert!(flushes(text).is_err(), "{text}");
-        }
-    }
-}
+#[path = "packets_tests.rs"]
+mod tests;

@@ -19,8 +19,8 @@
 //! counted as part of a token.
 //!
 //! On a driver that records without executing there are no numbers, so nothing of this could show anything: there the
-//! runs are the engine alone, the set-up runs and the timed ones ([`recorded_runs`]), whose counts are what is asked for
-//! and whose repetitions are of the CPU's time.
+//! runs are those without the layer, the set-up runs and the timed ones ([`recorded_runs`]), whose counts are what is asked
+//! for and whose repetitions are of the CPU's time.
 //!
 //! Drops are tried only on policies that emit what they must and no more. Under `stock` and `every` a neighbour covers
 //! for the dropped barrier, and a drop that is not noticed says nothing about a gate.
@@ -44,9 +44,12 @@ pub enum Role {
     /// A run of [`SETUP_TOKENS`] tokens, whose counts are taken off those of the policy's other runs: what the engine
     /// submits to load a model is no part of a token.
     Setup,
-    /// On a driver that records without executing: the arm with the packet counter in its process, for the flushes in the
-    /// driver's own command stream.
+    /// On a driver that records without executing: the arm with the packet counter in its process, for what stands in
+    /// the driver's own command stream.
     Packets,
+    /// An application in the engine's place, with [`SETUP_TOKENS`] tokens: its time is taken off that of the timed run
+    /// beside it, so that what is left is that of tokens.
+    Short,
     /// An arm as users would run it: timed, the application's own order. `stock` here is the reference.
     Timed,
     /// A correct policy under a permuted order.
@@ -119,6 +122,7 @@ impl fmt::Display for RunSpec {
             Role::Control => f.write_str(" (control)"),
             Role::Setup => f.write_str(" (set-up)"),
             Role::Packets => f.write_str(" (packets)"),
+            Role::Short => f.write_str(" (short)"),
             Role::WithoutLayer | Role::Timed | Role::Shuffled | Role::Drop => Ok(()),
         }
     }
@@ -148,18 +152,37 @@ pub fn fixed_runs(policies: &[Policy], reps: u32, seed: u64) -> Vec<RunSpec> {
     runs
 }
 
-/// The runs on a driver that records without executing, in order: the engine alone, the set-up runs, the timed arms,
-/// and with `packets` each arm once more for the packet counter. `policies` are the arms beside `stock`.
-pub fn recorded_runs(policies: &[Policy], reps: u32, packets: bool) -> Vec<RunSpec> {
-    let mut runs = timed_runs(policies, None, reps);
+/// The runs on a driver that records without executing, in order: without the layer, the set-up runs, all arms round by
+/// round, and with `packets` each arm once more for the packet counter. `policies` are the arms beside `stock`. The engine
+/// times its tokens itself; of an `application` nothing is known but how long its process takes, so each timed run gets
+/// a short one beside it.
+pub fn recorded_runs(policies: &[Policy], reps: u32, packets: bool, application: bool) -> Vec<RunSpec> {
+    let arms: Vec<Option<Policy>> =
+        [None, Some(Policy::Stock)].into_iter().chain(policies.iter().copied().map(Some)).collect();
+    let run = |role, policy, round| RunSpec { role, policy, round, ..RunSpec::WITHOUT_LAYER };
+    // The first run of all finds caches cold. The engine's tokens don't notice, an application's process does.
+    let mut runs = if application { vec![] } else { vec![RunSpec::WITHOUT_LAYER] };
+    let set_up = arms.iter().filter(|p| application || packets || p.is_some());
+    runs.extend(set_up.map(|p| run(Role::Setup, *p, 0)));
+    for round in 0..reps {
+        let mut order = arms.clone();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for policy in order {
+            match policy {
+                // Made before the set-up runs.
+                None if round == 0 && !application => {}
+                None => runs.push(run(Role::WithoutLayer, None, round)),
+                Some(_) => runs.push(run(Role::Timed, policy, round)),
+            }
+            if application {
+                runs.push(run(Role::Short, policy, round));
+            }
+        }
+    }
     if packets {
-        runs.insert(1, RunSpec { role: Role::Setup, ..RunSpec::WITHOUT_LAYER });
-        let arms = std::iter::once(Policy::Stock).chain(policies.iter().copied()).map(Some);
-        runs.extend(std::iter::once(None).chain(arms).map(|policy| RunSpec {
-            role: Role::Packets,
-            policy,
-            ..RunSpec::WITHOUT_LAYER
-        }));
+        runs.extend(arms.iter().map(|policy| run(Role::Packets, *policy, 0)));
     }
     runs
 }
@@ -238,7 +261,7 @@ mod tests {
 
     #[test]
     fn on_a_driver_that_only_records_nothing_is_run_to_prove_anything() {
-        let runs = recorded_runs(&[Policy::AliasOnly, Policy::None], 2, false);
+        let runs = recorded_runs(&[Policy::AliasOnly, Policy::None], 2, false, false);
         let text: Vec<String> = runs.iter().map(ToString::to_string).collect();
         assert_eq!(
             text,
@@ -253,13 +276,25 @@ mod tests {
                 "none",
                 "alias-only",
                 "stock",
+                "without the layer",
             ]
         );
     }
 
     #[test]
+    fn each_timed_run_of_an_application_has_a_short_one_beside_it() {
+        let runs = recorded_runs(&[Policy::AliasOnly], 3, false, true);
+        for timed in runs.iter().filter(|r| matches!(r.role, Role::Timed | Role::WithoutLayer)) {
+            let short = runs.iter().filter(|r| **r == RunSpec { role: Role::Short, ..*timed });
+            assert_eq!(short.count(), 1, "{timed}");
+        }
+        assert_eq!(runs.iter().filter(|r| r.role == Role::Short).count(), 9);
+        assert_eq!(runs[0].role, Role::Setup, "a run with cold caches is not timed");
+    }
+
+    #[test]
     fn the_packet_counter_gets_runs_of_its_own_and_stays_out_of_the_timed_ones() {
-        let runs = recorded_runs(&[Policy::AliasOnly], 2, true);
+        let runs = recorded_runs(&[Policy::AliasOnly], 2, true, false);
         let counted: Vec<String> =
             runs.iter().filter(|r| r.counts_packets()).map(ToString::to_string).collect();
         assert_eq!(

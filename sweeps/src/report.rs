@@ -80,6 +80,15 @@ pub struct Settings {
     pub drops: u32,
     /// Seed of shuffles and drops.
     pub seed: u64,
+    /// When the engine was told to record commands; empty where it was not told.
+    #[serde(default)]
+    pub record: Vec<String>,
+    /// Busy neighbours on each logical processor, an axis of its own.
+    #[serde(default)]
+    pub busy: Vec<u32>,
+    /// The application that stood in the engine's place, without the folders in its arguments.
+    #[serde(default)]
+    pub application: Option<String>,
 }
 
 /// Why an arm is there.
@@ -128,12 +137,22 @@ pub struct Arm {
     /// Flushes in the driver's own command stream (CS_PARTIAL_FLUSH on amdgpu, CDM barriers on asahi), as the packet
     /// counter saw them; null where nobody counted them.
     pub driver_flushes_per_token: Option<f64>,
+    /// All that the packet counter saw in the driver's own command stream; null where nobody counted.
+    #[serde(default)]
+    pub driver_packets: Option<DriverPackets>,
     /// Tokens a second.
     pub tok_s: Option<Rate>,
     /// The same as a ratio to the reference, formed within each round.
     pub vs_stock: Option<Ratio>,
     /// CPU time to record and submit one token, microseconds, median.
     pub cpu_us_per_token: Option<f64>,
+    /// The same with its interval.
+    #[serde(default)]
+    pub cpu_us_interval: Option<Rate>,
+    /// On a driver that only records: wall time of one token, microseconds. Nothing executes there, so this is what the
+    /// processor needs, and no GPU whatever could be handed tokens faster.
+    #[serde(default)]
+    pub wall_us_per_token: Option<Rate>,
     /// Device time of one token, microseconds, median; null where it was not measured.
     pub gpu_us_per_token: Option<f64>,
     /// Perplexity of the text; null where it was not a finite number or there was no run.
@@ -146,6 +165,42 @@ pub struct Arm {
     pub verdict: Verdict,
     /// Why, where the verdict alone does not say.
     pub reason: Option<String>,
+}
+
+/// What stands in a driver's own command stream for one token. What the hardware does not have is null.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DriverPackets {
+    /// Calls by which work was submitted.
+    pub submits: Option<f64>,
+    /// Dispatches on AMD, launches on Apple.
+    pub dispatches: Option<f64>,
+    /// CS_PARTIAL_FLUSH on AMD, barriers on Apple.
+    pub flushes: Option<f64>,
+    /// AMD: ACQUIRE_MEM, or SURFACE_SYNC on older chips.
+    pub acquires: Option<f64>,
+    /// AMD: RELEASE_MEM and EVENT_WRITE_EOP.
+    pub releases: Option<f64>,
+    /// Apple: links, by which the driver joined streams.
+    pub links: Option<f64>,
+    /// Apple: streams.
+    pub streams: Option<f64>,
+    /// Packets that act on caches, by what they ask.
+    pub caches: Vec<CacheReport>,
+}
+
+/// One sort of packet that acts on caches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CacheReport {
+    /// The packet, with the event of a release.
+    pub packet: String,
+    /// Its field: `CP_COHER_CNTL`, `GCR_CNTL`, `EVENT`, or `MASK` of a barrier on Apple.
+    pub field: String,
+    /// The field's value, hexadecimal.
+    pub value: String,
+    /// The names of the bits that are set.
+    pub bits: Vec<String>,
+    /// How many for one token.
+    pub per_token: f64,
 }
 
 /// A device in its own words.
@@ -259,19 +314,23 @@ pub struct GateReport {
 
 impl Report {
     /// The exit status that the report stands for: 0 when everything is as it must be, 1 when a gate failed or was
-    /// blind or an arm failed or stayed unproven.
+    /// blind or an arm failed or stayed unproven, and otherwise 3 when a driver was missing.
     pub fn exit_code(&self) -> u8 {
         let arm_is_fine = |arm: &Arm| match arm.verdict {
             Verdict::Reference
             | Verdict::Verified
             | Verdict::IncorrectByDesign
             | Verdict::CountedOnly
+            | Verdict::NotRun
             | Verdict::NoEffect => true,
             Verdict::Refuted => arm.role == ArmRole::Control,
             Verdict::Unproven | Verdict::Failed => false,
         };
         let gate_is_fine = |gate: &GateReport| !matches!(gate.status, Status::Fail | Status::Blind);
-        u8::from(!(self.complete && self.arms.iter().all(arm_is_fine) && self.gates.iter().all(gate_is_fine)))
+        if !(self.complete && self.arms.iter().all(arm_is_fine) && self.gates.iter().all(gate_is_fine)) {
+            return 1;
+        }
+        if self.arms.iter().any(|arm| arm.verdict == Verdict::NotRun) { 3 } else { 0 }
     }
 
     /// The document as JSON, with a line feed at its end.
@@ -313,10 +372,19 @@ mod tests {
                 Verdict::Refuted,
                 Verdict::IncorrectByDesign,
                 Verdict::CountedOnly,
-                Verdict::NoEffect
+                Verdict::NoEffect,
+                Verdict::NotRun
             ]
             .map(word),
-            ["reference", "verified", "refuted", "incorrect-by-design", "counted-only", "no-effect"]
+            [
+                "reference",
+                "verified",
+                "refuted",
+                "incorrect-by-design",
+                "counted-only",
+                "no-effect",
+                "not-run"
+            ]
         );
         let word = |s: Status| serde_json::to_value(s).unwrap().as_str().unwrap().to_string();
         assert_eq!(

@@ -9,9 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use clap::ValueEnum;
+use zinc_engine::cli::RecordArg;
 use zinc_engine::results::Info;
 use zinc_hazard::Policy;
 
+use crate::absent::not_run;
+use crate::application::Application;
 use crate::assemble::Target;
 use crate::child::{Engine, Job};
 use crate::cli::Cli;
@@ -24,9 +28,13 @@ use crate::output::Folder;
 use crate::packets;
 use crate::plan::{Role, RunSpec, drop_orders, fixed_runs, recorded_runs, sample, takes_drops};
 use crate::progress::Progress;
-use crate::report::{Git, Host, Report, SCHEMA_VERSION, Settings};
+use crate::report::{Arm, ArmRole, Git, Host, Report, SCHEMA_VERSION, Settings};
+use crate::shims::ShimDriver;
 use crate::shims::folders::Cache;
 use crate::shims::launch::{self, Shim};
+
+/// What a report calls the engine's own model.
+const EMBEDDED: &str = "embedded";
 
 /// The time allowed for a run before anything is known of how long one takes.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(300);
@@ -45,7 +53,13 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
             return Err(SweepError::Missing(format!("there is no model file '{}'", model.display())));
         }
     }
-    let (drivers, shims) = split(cli)?;
+    let application = match &cli.application[..] {
+        [] => None,
+        command => {
+            Some(Application::find(command, cli.root.as_deref(), std::env::var_os("PATH").as_deref())?)
+        }
+    };
+    let (drivers, shims, absent) = split(cli)?;
     let packets = if shims.is_empty() { None } else { packets::library(cli.packets.as_deref())? };
     let engine = Engine::new(&program, &layer, packets.as_deref(), stop)?;
     let mut blake3: BTreeMap<String, String> = [("engine", &program), ("layer", &layer)]
@@ -61,30 +75,41 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
     } else {
         cli.models.iter().map(|m| Some(m.as_path())).collect()
     };
-    let mut targets = Vec::new();
+    let (mut targets, mut not_run_arms) = (Vec::new(), Vec::new());
     for model in models {
+        let mut absent = absent.clone();
         let mut add = |info: &Info, chosen: Chosen, shim: Option<&Shim>| -> Result<(), SweepError> {
-            let name = model_name(model, info)?;
+            let name = match &application {
+                Some(application) => application.name(),
+                None => model_name(model, info)?,
+            };
             if let Some(known) = &info.model {
                 blake3.insert(name.clone(), known.model.blake3.clone());
             }
-            let job = Job {
-                device: chosen.selector.clone(),
-                device_name: chosen.device.name.clone(),
-                model: model.map(Into::into),
-                tokens: cli.tokens,
-                ctx: cli.chunk(),
-                shim: shim.cloned(),
-            };
-            let target = Target {
-                chosen,
-                model: name,
-                executes: shim.is_none(),
-                policies: cli.arms(),
-                observations: Vec::new(),
-                complete: false,
-            };
-            targets.push((target, job));
+            for (record, busy) in axes(cli) {
+                let job = Job {
+                    device: chosen.selector.clone(),
+                    device_name: chosen.device.name.clone(),
+                    model: model.map(Into::into),
+                    tokens: cli.tokens,
+                    ctx: cli.chunk(),
+                    shim: shim.cloned(),
+                    record: record.clone(),
+                    busy: busy.unwrap_or(0),
+                    application: application.clone(),
+                };
+                let knobs = [("record", record), ("busy", busy.map(|n| n.to_string()))];
+                let target = Target {
+                    chosen: chosen.clone(),
+                    model: name.clone(),
+                    knobs: knobs.into_iter().filter_map(|(k, v)| Some((k.to_string(), v?))).collect(),
+                    executes: shim.is_none(),
+                    policies: cli.arms(),
+                    observations: Vec::new(),
+                    complete: false,
+                };
+                targets.push((target, job));
+            }
             Ok(())
         };
         if !drivers.is_empty() {
@@ -95,8 +120,21 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
         }
         for shim in &shims {
             let info = engine.info(model, Some(shim))?;
-            add(&info, launch::choose(shim.driver, &info)?, Some(shim))?;
+            match launch::choose(shim.driver, &info) {
+                Ok(chosen) => add(&info, chosen, Some(shim))?,
+                Err(why) => absent.push((shim.driver, why.to_string())),
+            }
         }
+        let name = match (&application, model) {
+            (Some(application), _) => application.name(),
+            (None, Some(path)) => file_name(path),
+            (None, None) => EMBEDDED.into(),
+        };
+        let arms = absent.drain(..).flat_map(|(driver, why)| not_run(driver, &why, &name, &cli.arms()));
+        not_run_arms.extend(arms);
+    }
+    for arm in not_run_arms.iter().filter(|arm| arm.role == ArmRole::Reference) {
+        eprintln!("sweep: {}", arm.reason.as_deref().unwrap_or_default());
     }
     let mut sweep = Sweep {
         cli,
@@ -106,6 +144,8 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
         host: host::host(),
         git: host::git(),
         blake3,
+        application: application.map(|a| a.shown()),
+        not_run: not_run_arms,
         progress: Progress::new(0),
         timeout: cli.timeout.unwrap_or(FIRST_TIMEOUT),
     };
@@ -122,6 +162,8 @@ struct Sweep<'a> {
     host: Host,
     git: Option<Git>,
     blake3: BTreeMap<String, String>,
+    application: Option<String>,
+    not_run: Vec<Arm>,
     progress: Progress,
     timeout: Duration,
 }
@@ -131,7 +173,7 @@ impl Sweep<'_> {
         let policies = self.cli.arms();
         let fixed = |executes: bool| match executes {
             true => fixed_runs(&policies, self.cli.reps, self.cli.seed),
-            false => recorded_runs(&policies, self.cli.reps, self.packets),
+            false => recorded_runs(&policies, self.cli.reps, self.packets, self.application.is_some()),
         };
         let drops = policies.iter().filter(|p| takes_drops(**p)).count() as u64 * u64::from(self.cli.drops);
         let runs = |executes: bool| fixed(executes).len() as u64 + if executes { drops } else { 0 };
@@ -225,17 +267,23 @@ impl Sweep<'_> {
                 ctx: self.cli.chunk(),
                 drops: self.cli.drops,
                 seed: self.cli.seed,
+                record: self.cli.record.iter().map(record_name).collect(),
+                busy: self.cli.busy.clone(),
+                application: self.application.clone(),
             },
-            arms: started().flat_map(Target::arms).collect(),
+            arms: started().flat_map(Target::arms).chain(self.not_run.iter().cloned()).collect(),
             gates: started().flat_map(Target::gates).collect(),
             notes,
         }
     }
 }
 
-/// The drivers that execute, and the shims that are set up, each once.
-fn split(cli: &Cli) -> Result<(Vec<DriverSpec>, Vec<Shim>), SweepError> {
-    let (mut drivers, mut shims) = (Vec::new(), Vec::<Shim>::new());
+/// A driver that records only and is not to be had, with the reason.
+type Absent = (ShimDriver, String);
+
+/// The drivers that execute, the shims that are set up, and those that are not, each once.
+fn split(cli: &Cli) -> Result<(Vec<DriverSpec>, Vec<Shim>, Vec<Absent>), SweepError> {
+    let (mut drivers, mut shims, mut absent) = (Vec::new(), Vec::<Shim>::new(), Vec::<Absent>::new());
     for spec in &cli.drivers {
         let DriverSpec::Shim(driver) = spec else {
             drivers.push(spec.clone());
@@ -247,11 +295,31 @@ fn split(cli: &Cli) -> Result<(Vec<DriverSpec>, Vec<Shim>), SweepError> {
                 require.name()
             )));
         }
-        if shims.iter().all(|known| known.driver != *driver) {
-            shims.push(Shim::find(*driver, &Cache::here()?)?);
+        if shims.iter().map(|s| s.driver).chain(absent.iter().map(|a| a.0)).any(|known| known == *driver) {
+            continue;
+        }
+        match Cache::here().and_then(|cache| Shim::find(*driver, &cache)) {
+            Ok(shim) => shims.push(shim.rooted(cli.root.as_deref())?),
+            Err(why) => absent.push((*driver, why.to_string())),
         }
     }
-    Ok((drivers, shims))
+    Ok((drivers, shims, absent))
+}
+
+/// All combinations of when the engine records and how busy its neighbours are; `None` where nothing was said.
+fn axes(cli: &Cli) -> Vec<(Option<String>, Option<u32>)> {
+    let mut axes = Vec::new();
+    // An axis of which nothing was said has one place all the same, and nothing stands there.
+    for r in 0..cli.record.len().max(1) {
+        for b in 0..cli.busy.len().max(1) {
+            axes.push((cli.record.get(r).map(record_name), cli.busy.get(b).copied()));
+        }
+    }
+    axes
+}
+
+fn record_name(record: &RecordArg) -> String {
+    record.to_possible_value().map_or_else(String::new, |value| value.get_name().into())
 }
 
 /// The path that was given, or the file of that name beside this program.
@@ -277,14 +345,16 @@ fn beside(given: Option<&Path>, name: &str, what: &str, option: &str) -> Result<
 
 fn model_name(model: Option<&Path>, info: &Info) -> Result<String, SweepError> {
     match (model, &info.model) {
-        (Some(path), _) => {
-            Ok(path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned()))
-        }
-        (None, Some(_)) => Ok("embedded".into()),
+        (Some(path), _) => Ok(file_name(path)),
+        (None, Some(_)) => Ok(EMBEDDED.into()),
         (None, None) => {
             Err(SweepError::Missing("the engine has no embedded model; name a GGUF with --model".into()))
         }
     }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned())
 }
 
 /// Why the sweep cannot go on after this run: the runs that everything is compared with must give numbers. Where nothing

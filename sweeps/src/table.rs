@@ -8,14 +8,19 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use crate::gates::{Status, Verdict};
-use crate::report::{Arm, ArmRole, GateReport, Report};
+use crate::report::{Arm, ArmRole, CacheReport, GateReport, Rate, Report};
 
 /// The arms of one device and model, in groups that share both, in the order of the report.
 pub fn groups(report: &Report) -> Vec<(String, Vec<&Arm>)> {
     let mut groups: Vec<(String, Vec<&Arm>)> = Vec::new();
     for arm in &report.arms {
-        let records = if arm.executes { "" } else { " (recorded only, NOTHING EXECUTED)" };
-        let title = format!("{} on {}, model {}{records}", arm.driver, arm.device.name, arm.model);
+        let records = match (arm.executes, arm.verdict) {
+            (_, Verdict::NotRun) => " (NOT RUN)",
+            (false, _) => " (recorded only, NOTHING EXECUTED)",
+            (true, _) => "",
+        };
+        let knobs: String = arm.knobs.iter().map(|(name, value)| format!(", {name} {value}")).collect();
+        let title = format!("{} on {}, model {}{knobs}{records}", arm.driver, arm.device.name, arm.model);
         match groups.iter_mut().find(|(t, _)| *t == title) {
             Some((_, arms)) => arms.push(arm),
             None => groups.push((title, vec![arm])),
@@ -29,10 +34,8 @@ pub fn render(report: &Report) -> String {
     let mut text = String::new();
     for (title, arms) in groups(report) {
         text.push_str(&format!("{title}; dispatches and barriers per token\n{}\n", arm_table(&arms)));
-        for arm in arms {
-            if let Some(reason) = &arm.reason {
-                text.push_str(&format!("  {}: {reason}\n", arm_name(arm)));
-            }
+        for line in reasons(&arms).into_iter().chain(caches(&arms)) {
+            text.push_str(&format!("  {line}\n"));
         }
         text.push('\n');
     }
@@ -54,28 +57,75 @@ pub fn render(report: &Report) -> String {
 /// The arms of a driver that records without executing as a table: counts and the CPU's time, and no column that could
 /// be taken for a rate or a result.
 fn recorded_table(arms: &[&Arm]) -> String {
-    let counted = arms.iter().any(|a| a.driver_flushes_per_token.is_some());
+    type Column = (&'static str, fn(&Arm) -> Option<f64>);
+    let driver: [Column; 5] = [
+        ("driver dispatches", |a| a.driver_packets.as_ref()?.dispatches),
+        ("driver flushes", |a| a.driver_flushes_per_token),
+        ("acquires", |a| a.driver_packets.as_ref()?.acquires),
+        ("links", |a| a.driver_packets.as_ref()?.links),
+        ("submits", |a| a.driver_packets.as_ref()?.submits),
+    ];
+    // Only what somebody counted, and what the hardware has.
+    let driver: Vec<Column> =
+        driver.into_iter().filter(|(_, value)| arms.iter().any(|a| value(a).is_some())).collect();
     let mut header = vec!["arm", "dispatches", "asked", "emitted"];
-    if counted {
-        header.push("driver flushes");
-    }
-    header.extend(["CPU us", "verdict"]);
+    header.extend(driver.iter().map(|(name, _)| *name));
+    header.extend(["CPU us", "wall us", "verdict"]);
     let rows = arms.iter().map(|arm| {
         let number = |value: Option<f64>| value.map_or_else(dash, count);
+        let cpu = arm.cpu_us_interval.map(micros).or(arm.cpu_us_per_token.map(|us| format!("{us:.1}")));
         let mut row = vec![
             arm_name(arm),
             number(arm.dispatches_per_token),
             number(arm.barriers_asked_per_token),
             number(arm.barriers_emitted_per_token),
         ];
-        if counted {
-            row.push(number(arm.driver_flushes_per_token));
-        }
-        row.extend([arm.cpu_us_per_token.map_or_else(dash, |us| format!("{us:.1}")), verdict(arm)]);
+        row.extend(driver.iter().map(|(_, value)| number(value(arm))));
+        row.extend([cpu.unwrap_or_else(dash), arm.wall_us_per_token.map_or_else(dash, micros), verdict(arm)]);
         row
     });
     let numbers: Vec<usize> = (1..header.len() - 1).collect();
     table(&header, rows, &numbers)
+}
+
+fn micros(rate: Rate) -> String {
+    match rate.n {
+        1 => format!("{:.1}", rate.median),
+        _ => format!("{:.1} [{:.1}, {:.1}]", rate.median, rate.lo, rate.hi),
+    }
+}
+
+/// Why arms are called what they are, in lines; arms with one reason share a line.
+pub fn reasons(arms: &[&Arm]) -> Vec<String> {
+    shared(arms.iter().filter_map(|arm| Some((arm_name(arm), arm.reason.clone()?))))
+}
+
+/// What the driver asked of caches for one token, in lines; arms for which that was the same share a line.
+pub fn caches(arms: &[&Arm]) -> Vec<String> {
+    shared(arms.iter().filter_map(|arm| {
+        let sorts: Vec<String> = arm.driver_packets.as_ref()?.caches.iter().map(sort).collect();
+        let sorts = if sorts.is_empty() { "nothing asked of caches".into() } else { sorts.join("; ") };
+        Some((format!("driver under {}", arm_name(arm)), sorts))
+    }))
+}
+
+fn sort(cache: &CacheReport) -> String {
+    // Twenty bits without a name say no more than the mask.
+    let named = !cache.bits.is_empty() && cache.bits.iter().any(|bit| !bit.starts_with("BIT_"));
+    let bits = if named { format!(" ({})", cache.bits.join(" ")) } else { String::new() };
+    format!("{} {} {} {}{bits}", count(cache.per_token), cache.packet, cache.field, cache.value)
+}
+
+/// Lines `name, name: text` out of names and texts, in the order of first appearance.
+fn shared(pairs: impl Iterator<Item = (String, String)>) -> Vec<String> {
+    let mut lines: Vec<(Vec<String>, String)> = Vec::new();
+    for (name, text) in pairs {
+        match lines.iter_mut().find(|(_, known)| *known == text) {
+            Some((names, _)) => names.push(name),
+            None => lines.push((vec![name], text)),
+        }
+    }
+    lines.into_iter().map(|(names, text)| format!("{}: {text}", names.join(", "))).collect()
 }
 
 /// The arms of one device and model as a table; dispatches and barriers are per token.
@@ -230,6 +280,7 @@ pub fn verdict(arm: &Arm) -> String {
         Verdict::CountedOnly => "counted only, not executed",
         Verdict::NoEffect => "no effect",
         Verdict::Unproven => "UNPROVEN",
+        Verdict::NotRun => "NOT RUN",
         Verdict::Failed => "FAILED",
     }
     .into()

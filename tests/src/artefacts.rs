@@ -50,6 +50,16 @@ pub fn driver_truth() -> PathBuf {
     find("driver-truth")
 }
 
+/// The command that writes docs/shader-stats.md.
+pub fn shader_stats() -> PathBuf {
+    find("shader-stats")
+}
+
+/// The packet counter's library.
+pub fn packets() -> PathBuf {
+    find("libzinc_packets.so")
+}
+
 /// The mock driver's library.
 pub fn mock_driver() -> PathBuf {
     find("examples/libmock_driver.so")

@@ -8,9 +8,11 @@
 
 pub mod artefacts;
 pub mod child;
+pub mod gguf;
 pub mod layer;
 pub mod oracle;
 pub mod pairs;
+pub mod shims;
 pub mod stream;
 pub mod vulkan;
 

@@ -54,6 +54,11 @@ pub fn not_run(test: &str, why: &str) {
 }
 
 impl Oracles {
+    /// The folder, laid out as `sweep on --root` takes it.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// A program of the folder (by name) or any other (by path), on the folder's own C library, loader and lavapipe.
     pub fn child(&self, program: &str, scratch: &Path) -> Child {
         let driver = self.folder.join("vulkan/lavapipe.json");

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use zinc_tests::artefacts::{driver_truth, repository, sweep};
 use zinc_tests::oracle::not_run;
+use zinc_tests::shims;
 
 /// The lines that name the drivers' versions.
 fn versions(page: &str) -> Vec<&str> {
@@ -13,12 +14,8 @@ fn versions(page: &str) -> Vec<&str> {
 #[test]
 fn the_page_on_drivers_is_what_their_command_streams_say() {
     let test = "the_page_on_drivers_is_what_their_command_streams_say";
-    if std::env::var_os("ZINC_BARRIER_ORACLES").is_some_and(|value| value == "skip") {
-        return not_run(test, "ZINC_BARRIER_ORACLES=skip");
-    }
-    let there = Command::new(sweep()).args(["setup-shims", "--where"]).output().unwrap();
-    if !there.status.success() {
-        return not_run(test, String::from_utf8_lossy(&there.stderr).trim());
+    if !shims::are_here(&sweep(), test, &[]) {
+        return;
     }
     let written = std::fs::read_to_string(repository().join("docs/driver-truth.md")).unwrap();
     let output = Command::new(driver_truth()).output().unwrap();

@@ -8,7 +8,7 @@
 # recipe is a complete one. FOLDER/versions.txt records package, version, architecture and SHA-256 of each archive, and
 # FOLDER/vulkan/ holds the drivers' manifests with absolute paths.
 #
-#   ZINC_BARRIER_MIRROR   a Debian mirror (default: the one which the system's package sources name)
+#   ZINC_BARRIER_MIRROR   a Debian mirror (default: see mirrors.sh, which stands before this script)
 #
 # Exit: 0 there, 1 could not be fetched, 2 usage, 3 something that this script needs is missing.
 set -euo pipefail
@@ -39,19 +39,11 @@ if ! flock -n 9; then
   if [[ -f $root/recipe && $(<"$root/recipe") == "$recipe" ]]; then say "already there: $root"; exit 0; fi
 fi
 
-# The places that the system installs packages from, in the order in which it names them. Security archives have no
-# such suites, and what is no Debian archive at all falls out later, when its signature is checked.
-system_mirrors() {
-  {
-    cat /etc/apt/sources.list.d/*.sources 2>/dev/null | awk '/^[Uu][Rr][Ii]s:/ { for (i = 2; i <= NF; i++) print $i }'
-    cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null |
-      awk '$1 == "deb" { for (i = 2; i <= NF; i++) if ($i ~ /:\//) { print $i; break } }'
-  } | grep -v -e security -e ubuntu | awk '!seen[$0]++' || true
-}
-mirrors=()
-if [[ -n ${ZINC_BARRIER_MIRROR-} ]]; then mirrors=("$ZINC_BARRIER_MIRROR"); else mapfile -t mirrors < <(system_mirrors); fi
+# `sweep` has put mirrors.sh before this script.
+mapfile -t mirrors < <(debian_mirrors)
 ((${#mirrors[@]})) ||
-  die 3 "this system's package sources name no Debian mirror: set ZINC_BARRIER_MIRROR to one (http://HOST/debian)"
+  die 3 "neither this system's package sources nor debootstrap name a Debian mirror: install debootstrap, or set \
+ZINC_BARRIER_MIRROR to one (http://HOST/debian)"
 
 # An apt of our own: its own lists and status, and of the system's settings only how to reach the network. The
 # system's hooks must not run, since they clean the system's caches. Signatures are checked; the date on them is not,

@@ -24,12 +24,17 @@ use crate::error::SweepError;
 const CHOOSERS: [&str; 4] =
     ["VK_ADD_DRIVER_FILES", "VK_LOADER_DRIVERS_SELECT", "VK_LOADER_DRIVERS_DISABLE", "MESA_VK_DEVICE_SELECT"];
 
+/// Where Debian's libraries lie in a folder.
+const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+
 /// A shim that is set up, with everything in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shim {
     /// The driver.
     pub driver: ShimDriver,
     folder: PathBuf,
+    /// A newer distribution, whose loader and libraries come before the driver's.
+    root: Option<PathBuf>,
 }
 
 impl Shim {
@@ -46,7 +51,7 @@ impl Shim {
                 cache.path().display()
             )));
         }
-        let shim = Shim { driver, folder: cache.folder(driver.folder) };
+        let shim = Shim { driver, folder: cache.folder(driver.folder), root: None };
         let needed = driver.libraries().map(|name| shim.library_path().join(name));
         let missing = needed.into_iter().chain([shim.loader(), shim.manifest()]).find(|path| !path.is_file());
         match missing {
@@ -58,11 +63,32 @@ impl Shim {
         }
     }
 
+    /// The same with the dynamic loader and the libraries of another folder, laid out as tests/oracles does it, before
+    /// the driver's own: an older driver runs on a newer C library, where a newer program would not on an older one.
+    ///
+    /// # Errors
+    ///
+    /// [`SweepError::Missing`] when there is no such loader, or its path holds what loaders take to separate paths.
+    pub fn rooted(self, root: Option<&Path>) -> Result<Shim, SweepError> {
+        let Some(root) = root else { return Ok(self) };
+        let root = std::path::absolute(root).unwrap_or_else(|_| root.into());
+        if !root.join("start/ld.so").is_file()
+            || root.as_os_str().as_encoded_bytes().iter().any(|b| b" :;".contains(b))
+        {
+            return Err(SweepError::Missing(format!(
+                "--root {}: there is no start/ld.so, or a space or colon in the path; `tests/oracles --where` names such \
+                 a folder",
+                root.display()
+            )));
+        }
+        Ok(Shim { root: Some(root), ..self })
+    }
+
     /// `program` on this shim, with `counter` preloaded before it if there is one, since the shim answers the driver's
     /// calls itself; the program's arguments go behind.
     pub fn command(&self, program: &Path, counter: Option<&Path>) -> Command {
         let mut command = Command::new(self.loader());
-        command.arg("--library-path").arg(self.library_path());
+        command.arg("--library-path").arg(self.search_path());
         let mut preload = counter.map(|path| path.as_os_str().to_owned()).unwrap_or_default();
         if counter.is_some() {
             preload.push(":");
@@ -96,15 +122,29 @@ impl Shim {
 
     /// A program that came along with the driver, such as `vulkaninfo`.
     pub fn program(&self, name: &str) -> Option<PathBuf> {
-        Some(self.folder.join("usr/bin").join(name)).filter(|path| path.is_file())
+        let folders = self.root.iter().chain([&self.folder]);
+        folders.map(|folder| folder.join("usr/bin").join(name)).find(|path| path.is_file())
+    }
+
+    /// Where the dynamic loader looks for libraries.
+    fn search_path(&self) -> OsString {
+        let mut path = OsString::new();
+        for folder in
+            self.root.iter().flat_map(|root| ["", "llama", "ggml"].map(|f| root.join(LIBRARIES).join(f)))
+        {
+            path.push(folder);
+            path.push(":");
+        }
+        path.push(self.library_path());
+        path
     }
 
     fn library_path(&self) -> PathBuf {
-        self.folder.join("usr/lib/x86_64-linux-gnu")
+        self.folder.join(LIBRARIES)
     }
 
     fn loader(&self) -> PathBuf {
-        self.folder.join("start/ld.so")
+        self.root.as_ref().unwrap_or(&self.folder).join("start/ld.so")
     }
 
     fn manifest(&self) -> PathBuf {

@@ -88,6 +88,12 @@ impl ShimDriver {
         text.split([':', '@']).next().is_some_and(|word| word.ends_with("-shim"))
     }
 
+    /// All of them, each in the folder that is preferred.
+    pub fn all() -> impl Iterator<Item = ShimDriver> {
+        let radv = CHIPS.iter().map(|chip| ShimDriver { model: Model::Radv(chip), folder: chip.folders[0] });
+        radv.chain([ShimDriver { model: Model::Honeykrisp, folder: NEW[0] }])
+    }
+
     /// The names of all of them, for help and errors.
     pub fn names() -> String {
         let chips: Vec<&str> = CHIPS.iter().map(|chip| chip.name).collect();

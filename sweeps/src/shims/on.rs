@@ -22,6 +22,8 @@ use crate::packets;
 const ABOUT: &str = "\
 Examples:
   sweep on radv-shim:navi31 -- vulkaninfo --summary
+  sweep on honeykrisp-shim --root \"$(tests/oracles --where)\" -- llama-bench -m MODEL.gguf
+      A program of a newer distribution, with that one's C library.
   sweep on honeykrisp-shim -- target/release/engine bench
   VK_INSTANCE_LAYERS=zinc_barrier sweep on radv-shim:gfx1201 -- APPLICATION
   ZINC_BARRIER_PACKETS=packets.json sweep on radv-shim:gfx1201 -- APPLICATION
@@ -43,6 +45,11 @@ pub struct OnArgs {
     #[arg(value_name = "DRIVER")]
     pub driver: ShimDriver,
 
+    /// Take the dynamic loader and libraries of this folder before the driver's own: for a program of a newer
+    /// distribution, unpacked as tests/oracles does it
+    #[arg(long, value_name = "FOLDER")]
+    pub root: Option<PathBuf>,
+
     /// The program and its arguments
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<OsString>,
@@ -54,9 +61,9 @@ pub struct OnArgs {
 ///
 /// [`SweepError::Missing`] when the driver is not set up or the program cannot run on it.
 pub fn run(args: &OnArgs) -> Result<Infallible, SweepError> {
-    let shim = Shim::find(args.driver, &Cache::here()?)?;
+    let shim = Shim::find(args.driver, &Cache::here()?)?.rooted(args.root.as_deref())?;
     let name = args.command.first().map_or(OsStr::new(""), OsString::as_os_str);
-    let program = find(name, &shim, std::env::var_os("PATH").as_deref())?;
+    let program = find(name, Some(&shim), std::env::var_os("PATH").as_deref())?;
     fit(&program).map_err(|why| {
         SweepError::Missing(format!("'{}' cannot be started on {}: {why}", program.display(), args.driver))
     })?;
@@ -87,20 +94,28 @@ fn counter() -> Result<Option<PathBuf>, SweepError> {
 }
 
 /// The program's file.
-fn find(name: &OsStr, shim: &Shim, path: Option<&OsStr>) -> Result<PathBuf, SweepError> {
+///
+/// # Errors
+///
+/// [`SweepError::Missing`] when it is neither among the shim's own nor in `path`.
+pub fn find(name: &OsStr, shim: Option<&Shim>, path: Option<&OsStr>) -> Result<PathBuf, SweepError> {
     let is_program =
         |p: &PathBuf| p.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
     let missing = || SweepError::Missing(format!("there is no program '{}'", name.display()));
     if Path::new(name).components().count() != 1 || name.as_encoded_bytes().contains(&b'/') {
         return Some(PathBuf::from(name)).filter(is_program).ok_or_else(missing);
     }
-    let own = name.to_str().and_then(|name| shim.program(name));
+    let own = shim.zip(name.to_str()).and_then(|(shim, name)| shim.program(name));
     let folders = std::env::split_paths(path.unwrap_or_default()).map(|folder| folder.join(name));
     own.into_iter().chain(folders).find(is_program).ok_or_else(missing)
 }
 
 /// Why the folder's dynamic loader could not start the file.
-fn fit(program: &Path) -> Result<(), String> {
+///
+/// # Errors
+///
+/// Why, in words.
+pub fn fit(program: &Path) -> Result<(), String> {
     let mut head = [0; 20];
     let read = std::fs::File::open(program).and_then(|mut file| file.read_exact(&mut head));
     match read {

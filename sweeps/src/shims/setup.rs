@@ -13,14 +13,16 @@ use super::ShimDriver;
 use super::folders::{ALL, Cache, FolderSpec};
 use crate::error::SweepError;
 
-const SCRIPT: &str = include_str!("fetch.sh");
+/// What finds a mirror is shared with tests/oracles.
+const SCRIPT: &str = concat!(include_str!("mirrors.sh"), include_str!("fetch.sh"));
 
 const ABOUT: &str = "\
 Fetches about 120 MB from a Debian mirror into ${XDG_CACHE_HOME:-~/.cache}/zinc-barrier/shims, once, and unpacks it there \
 (about 550 MB). Needs no root and changes nothing else. An interrupted set-up is resumed by running it again.
 
 Needs apt-get, dpkg-deb and Debian's archive keys, so: Debian or Ubuntu, x86-64. Where the system's package sources name \
-no Debian mirror (Ubuntu), ZINC_BARRIER_MIRROR must name one, such as http://HOST/debian.
+no Debian mirror (Ubuntu), the one that debootstrap names is taken, if that is installed (tests/setup does it); \
+ZINC_BARRIER_MIRROR names another, such as http://HOST/debian.
 
 Exit status: 0 there; 1 could not be fetched, or (--where, --versions) not there; 2 usage error; 3 something that this \
 needs is missing.";
@@ -36,6 +38,10 @@ pub struct SetupArgs {
     /// Print the folders, one a line, and fetch nothing
     #[arg(long = "where", conflicts_with_all = ["versions", "refresh"])]
     pub place: bool,
+
+    /// Print the names of the drivers that are there, one a line, and fetch nothing
+    #[arg(long, conflicts_with_all = ["versions", "refresh", "place"])]
+    pub list: bool,
 
     /// Print folder, package, version and SHA-256 of what counts, one package a line, and fetch nothing
     #[arg(long, conflicts_with = "refresh")]
@@ -59,7 +65,7 @@ fn folders(args: &SetupArgs) -> impl Iterator<Item = &'static FolderSpec> {
 /// [`SweepError`] when there is no place for the folders or the script cannot be started.
 pub fn run(args: &SetupArgs) -> Result<u8, SweepError> {
     let cache = Cache::here()?;
-    if args.place || args.versions {
+    if args.place || args.versions || args.list {
         let (text, code) = answer(args, &cache);
         // A standard output that was closed, as by `| head`, is not worth a word.
         let _ = std::io::stdout().write_all(text.as_bytes());
@@ -96,6 +102,8 @@ fn answer(args: &SetupArgs, cache: &Cache) -> (String, u8) {
         if !cache.is_complete(spec) {
             eprintln!("setup-shims: {} is not there: run `sweep setup-shims`", spec.name);
             code = 1;
+        } else if args.list {
+            ShimDriver::all().filter(|d| d.folder == spec).for_each(|d| text.push_str(&format!("{d}\n")));
         } else if args.place {
             text.push_str(&format!("{}\n", cache.folder(spec).display()));
         } else {
@@ -148,6 +156,10 @@ mod tests {
         }
         let (text, code) = answer(&ask, &cache);
         assert_eq!((text.lines().count(), code), (2, 0));
+        let (text, code) = answer(&SetupArgs { list: true, ..SetupArgs::default() }, &cache);
+        let listed: Vec<String> = text.lines().map(String::from).collect();
+        assert_eq!((listed.len(), code), (22, 0), "21 chips, and Honeykrisp");
+        assert!(listed.contains(&"honeykrisp-shim".into()) && listed.contains(&"radv-shim:navi31".into()));
         let (text, code) = answer(&SetupArgs { versions: true, ..SetupArgs::default() }, &cache);
         assert_eq!(
             (text.as_str(), code),
@@ -179,6 +191,44 @@ mod tests {
         let (code, said) = give_up(&["bash", "dirname", "basename", "uname"], &[]);
         assert_eq!(code, 3, "{said}");
         assert!(said.contains("apt-get is missing") || said.contains("made for x86-64"), "{said}");
+    }
+
+    /// What `debian_mirrors` prints, with these files in the place of the system's.
+    fn mirrors(sources: &[(&str, &str)], debootstrap: &str, variable: Option<&str>) -> Vec<String> {
+        let top = tempfile::tempdir().unwrap();
+        let etc = top.path().join("apt");
+        std::fs::create_dir_all(etc.join("sources.list.d")).unwrap();
+        for (name, text) in sources {
+            std::fs::write(etc.join(name), text).unwrap();
+        }
+        std::fs::write(top.path().join("debootstrap"), debootstrap).unwrap();
+        let script = format!("set -euo pipefail\n{}\ndebian_mirrors \"$@\"", include_str!("mirrors.sh"));
+        let mut command = Command::new("bash");
+        command.args(["-c", &script, "mirrors"]).arg(etc).arg(top.path().join("debootstrap"));
+        command.env_remove("ZINC_BARRIER_MIRROR").envs(variable.map(|v| ("ZINC_BARRIER_MIRROR", v)));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).lines().map(String::from).collect()
+    }
+
+    #[test]
+    fn a_mirror_is_taken_from_the_variable_or_the_sources_or_else_from_debootstrap() {
+        let debian =
+            ("sources.list.d/debian.sources", "Types: deb\nURIs: http://one/debian http://two/debian\n");
+        let security = ("sources.list.d/s.sources", "URIs: http://one/debian-security\n");
+        let list = (
+            "sources.list",
+            "deb [signed-by=/k] http://three/debian bookworm main\n# deb http://no/debian x\n",
+        );
+        let ubuntu = ("sources.list.d/ubuntu.sources", "URIs: http://archive/ubuntu/\n");
+        let debootstrap = "DEF_MIRROR=\"http://four/debian\"\nDEF_HTTPS_MIRROR=\"https://five\"\n";
+        assert_eq!(
+            mirrors(&[debian, security, list], debootstrap, None),
+            ["http://one/debian", "http://two/debian", "http://three/debian"]
+        );
+        assert_eq!(mirrors(&[ubuntu], debootstrap, None), ["http://four/debian"], "as on Ubuntu");
+        assert_eq!(mirrors(&[debian], debootstrap, Some("http://six/debian")), ["http://six/debian"]);
+        assert!(mirrors(&[ubuntu], "", None).is_empty(), "then the script says what to set");
     }
 
     #[test]

@@ -1,39 +1,16 @@
 //! The real drivers on their shims, where `sweep setup-shims` has fetched them.
 //!
-//! Tests never fetch: half a gigabyte is the owner's decision. Where the shims are not there these tests say `not-run`,
-//! on stderr and in the file named by `ZINC_BARRIER_NOT_RUN`, which whoever runs all tests shows at the end.
+//! Where the shims are not there these tests say `not-run`.
 
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use zinc_sweeps::gates::Verdict;
 use zinc_sweeps::report::Report;
+use zinc_tests::shims::are_here;
 
 /// The command under test.
 const SWEEP: &str = env!("CARGO_BIN_EXE_sweep");
-
-/// Whether the drivers are there; if not, it is said that the test was not run.
-fn are_here(test: &str, drivers: &[&str]) -> bool {
-    let why = if std::env::var_os("ZINC_BARRIER_ORACLES").is_some_and(|value| value == "skip") {
-        "ZINC_BARRIER_ORACLES=skip".to_string()
-    } else {
-        let asked = Command::new(SWEEP).args(["setup-shims", "--where"]).args(drivers).output().unwrap();
-        if asked.status.success() {
-            return true;
-        }
-        String::from_utf8_lossy(&asked.stderr).trim().replace('\n', "; ")
-    };
-    let line = format!("not-run: {test}: {why}");
-    eprintln!("{line}");
-    if let Some(path) = std::env::var_os("ZINC_BARRIER_NOT_RUN") {
-        let file = OpenOptions::new().append(true).create(true).open(&path);
-        let written = file.and_then(|mut file| writeln!(file, "{line}"));
-        written.unwrap_or_else(|e| panic!("cannot note that {test} was not run: {e}"));
-    }
-    false
-}
 
 /// The folder with the engine and the layer, built as tests are.
 fn built() -> PathBuf {
@@ -63,7 +40,7 @@ fn any_program_sees_the_device_that_the_shim_plays() {
         ("radv-shim:gfx1201", "RADV GFX1201"),
         ("honeykrisp-shim", "Apple M1"),
     ];
-    if !are_here("any_program_sees_the_device_that_the_shim_plays", &devices.map(|d| d.0)) {
+    if !are_here(Path::new(SWEEP), "any_program_sees_the_device_that_the_shim_plays", &devices.map(|d| d.0)) {
         return;
     }
     for (driver, device) in devices {
@@ -78,7 +55,7 @@ fn any_program_sees_the_device_that_the_shim_plays() {
 #[test]
 fn the_engine_under_the_layer_is_counted_on_real_drivers() {
     let drivers = ["radv-shim:gfx1201", "radv-shim:navi31", "honeykrisp-shim"];
-    if !are_here("the_engine_under_the_layer_is_counted_on_real_drivers", &drivers) {
+    if !are_here(Path::new(SWEEP), "the_engine_under_the_layer_is_counted_on_real_drivers", &drivers) {
         return;
     }
     let (built, out) = (built(), tempfile::tempdir().unwrap());
@@ -127,6 +104,33 @@ fn the_engine_under_the_layer_is_counted_on_real_drivers() {
                 let flushes = arm.driver_flushes_per_token;
                 let flushes = flushes.unwrap_or_else(|| panic!("not counted: {:?}", report.notes));
                 assert!(expected.unwrap().contains(&flushes), "{flushes} on {driver}: {arm:?}");
+                let packets = arm.driver_packets.as_ref().unwrap();
+                let on_apple = driver == "honeykrisp-shim";
+                let links = packets.links.unwrap_or(0.0);
+                assert_eq!(
+                    (packets.links.is_some(), packets.acquires.is_none()),
+                    (on_apple, on_apple),
+                    "{packets:?}"
+                );
+                assert_eq!(
+                    links > 0.0,
+                    on_apple && arm.barriers_emitted_per_token > Some(0.0),
+                    "{packets:?}"
+                );
+                let dispatches = packets.dispatches.unwrap();
+                assert!((flushes - dispatches).abs() <= 4.0 || !on_apple, "a barrier a launch: {packets:?}");
+                let cached: f64 = packets.caches.iter().map(|c| c.per_token).sum();
+                assert!(cached >= flushes, "each flush has its cache bits: {packets:?}");
+            }
+            let (stock, none) =
+                (stock.driver_packets.as_ref().unwrap(), arm("none").driver_packets.as_ref().unwrap());
+            assert_eq!(stock.dispatches, none.dispatches, "barriers launch nothing");
+            if driver == "radv-shim:gfx1201" {
+                let l2 = |p: &zinc_sweeps::report::DriverPackets| -> f64 {
+                    let invalidates = p.caches.iter().filter(|c| c.bits.iter().any(|b| b == "GL2_INV"));
+                    invalidates.map(|c| c.per_token).sum()
+                };
+                assert!(l2(stock) > 100.0 && l2(none) < 10.0, "{} {}", l2(stock), l2(none));
             }
         }
         let emitted = |policy| arm(policy).barriers_emitted_per_token.unwrap();

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use zinc_packets_core::report::{CacheOp, Device, Packets, Pm4, Report, SCHEMA};
 use zinc_sweeps::gates::{Status, Verdict};
 use zinc_sweeps::shims::folders::{ALL, Cache};
 
@@ -18,13 +19,34 @@ echo "$AMDGPU_GPU_ID $VK_DRIVER_FILES $*" >>"$(dirname "$0")/log"
 if [[ "$*" == *counter.so:* ]]; then
   tokens=32
   [[ "$*" == *"--tokens 5"* ]] && tokens=5
-  echo "{\"schema\": 1, \"interposed_first\": true, \"devices\": [{\"unreadable_submits\": 0, \"total\": {\"pm4\":
-    {\"cs_partial_flushes\": $((3 * tokens + 9)), \"unreadable\": 0, \"truncated\": 0, \"limited\": 0}}}]}" \
-    >"$ZINC_BARRIER_PACKETS"
+  cat >"$ZINC_BARRIER_PACKETS" <<JSON
+PACKETS
+JSON
 fi
 while [[ $1 == --* ]]; do shift 2; done
 exec "$@"
 "#;
+
+/// The stand-in for the loader, with the counter's report in it.
+fn loader() -> String {
+    let flushes = 424_242;
+    let acquire = CacheOp {
+        packet: "ACQUIRE_MEM".into(),
+        register: "GCR_CNTL".into(),
+        value: "0xc180".into(),
+        bits: vec!["GL2_WB".into()],
+        count: flushes,
+        ..CacheOp::default()
+    };
+    let pm4 = Pm4 { cs_partial_flushes: flushes, cache_ops: vec![acquire], ..Pm4::default() };
+    let total = Packets { pm4: Some(pm4), ..Packets::default() };
+    let device = Device { driver: "amdgpu".into(), total, ..Device::default() };
+    let report = Report { schema: SCHEMA, interposed_first: true, devices: vec![device] };
+    let json = serde_json::to_string(&report).unwrap();
+    LOADER
+        .replace("PACKETS\n", &json.replace(&flushes.to_string(), "$((3 * tokens + 9))"))
+        .replace("}JSON", "}\nJSON")
+}
 
 /// An engine on a machine where the shims seem to be set up. Its numbers are those of a driver that executes, all the
 /// better to see whether they are kept out.
@@ -50,7 +72,7 @@ impl Shims {
             for name in ["start/ld.so", "vulkan/radeon.json"].map(String::from).into_iter().chain(libraries) {
                 let path = folder.join(name);
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
-                fs::write(&path, LOADER).unwrap();
+                fs::write(&path, loader()).unwrap();
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
             }
             fs::write(folder.join("recipe"), self.cache.recipe(spec)).unwrap();
@@ -115,8 +137,16 @@ fn an_arm_on_a_shim_is_counted_only_and_nothing_else_is_said_of_it() {
 fn every_run_starts_through_the_shims_loader_and_none_is_made_to_prove_anything() {
     let shims = navi31().set_up();
     shims.sweep(&["--driver", "radv-shim:navi31", "--policy", "alias-only"]).expect(0);
-    let expected =
-        ["without", "stock,setup", "alias-only,setup", "stock", "alias-only", "alias-only", "stock"];
+    let expected = [
+        "without",
+        "stock,setup",
+        "alias-only,setup",
+        "stock",
+        "alias-only",
+        "alias-only",
+        "stock",
+        "without",
+    ];
     assert_eq!(shims.bench.runs(), expected);
     let starts = shims.starts();
     assert_eq!(starts.len(), expected.len() + 1, "and once to ask for devices: {starts:?}");
@@ -141,19 +171,18 @@ fn with_a_packet_counter_the_drivers_own_flushes_stand_beside_the_layers_counts(
     let swept = shims.sweep(&args).expect(0);
     for arm in &swept.report().arms {
         assert_eq!(arm.driver_flushes_per_token, Some(3.0), "{arm:?}");
-        assert_eq!(
-            arm.runs,
-            if arm.policy.is_some() { 2 } else { 1 },
-            "runs with the counter are no timed ones"
-        );
+        assert_eq!(arm.runs, 2, "runs with the counter are no timed ones");
     }
+    let sorts = &swept.report().arms[0].driver_packets.as_ref().unwrap().caches;
+    assert_eq!((sorts.len(), sorts[0].value.as_str(), sorts[0].per_token), (1, "0xc180", 3.0));
+    assert!(swept.stdout.contains("3 ACQUIRE_MEM GCR_CNTL 0xc180 (GL2_WB)"), "{}", swept.stdout);
     assert!(swept.report().blake3.contains_key("packets"));
     assert!(swept.stdout.contains("driver flushes"), "{}", swept.stdout);
     let (with, without): (Vec<_>, Vec<_>) =
         shims.starts().into_iter().partition(|start| start.contains("counter.so:"));
     assert_eq!(
         (with.len(), without.len()),
-        (6, 1 + 5),
+        (6, 1 + 6),
         "set-up and packets; devices, engine alone and timed"
     );
 }
@@ -185,18 +214,63 @@ fn a_run_that_crashes_on_a_shim_fails_its_arm() {
 }
 
 #[test]
-fn shims_that_are_not_set_up_are_missing_and_the_command_is_named() {
+fn shims_that_are_not_set_up_are_not_run_and_the_command_is_named() {
     let shims = navi31();
     for driver in ["radv-shim:navi31", "radv-shim:gfx1201", "honeykrisp-shim"] {
-        let swept = shims.sweep(&["--driver", driver]).expect(3);
+        let swept = shims.sweep(&["--driver", driver, "--policy", "alias-only"]).expect(3);
         assert!(
             swept.stderr.contains("`sweep setup-shims`") && swept.stderr.contains(driver),
             "{}",
             swept.stderr
         );
+        for policy in ["stock", "alias-only"] {
+            let (word, reason) = swept.verdict(policy, "off");
+            assert!(word == "not-run" && reason.contains("`sweep setup-shims`"), "{word}: {reason}");
+        }
+        assert!(swept.stdout.contains("NOT RUN"), "{}", swept.stdout);
     }
-    assert!(!shims.bench.path("out").exists());
     assert!(shims.bench.runs().is_empty());
+}
+
+#[test]
+fn what_is_here_is_swept_though_a_shim_is_not() {
+    let shims = Shims::new(&[("Fake CPU", "llvmpipe Mesa 22.3.6", "cpu")]);
+    let args =
+        ["--driver", "lavapipe", "--driver", "honeykrisp-shim", "--policy", "alias-only", "--drops", "3"];
+    let swept = shims.sweep(&args).expect(3);
+    let arms = &swept.report().arms;
+    let of = |driver: &str| arms.iter().filter(|a| a.driver == driver).collect::<Vec<_>>();
+    assert!(of("lavapipe").iter().any(|a| a.verdict == Verdict::Verified), "{arms:?}");
+    let absent = of("honeykrisp-shim");
+    assert!(absent.len() == 2 && absent.iter().all(|a| a.verdict == Verdict::NotRun), "{absent:?}");
+    assert!(swept.report().complete);
+    // A failure here weighs more than what is not here.
+    let mut shims = Shims::new(&[("Fake CPU", "llvmpipe Mesa 22.3.6", "cpu")]);
+    shims.bench = shims.bench.with("alias-only", "wrong");
+    shims.sweep(&args).expect(1);
+}
+
+#[test]
+fn when_the_engine_records_and_how_busy_the_processor_is_are_axes_of_their_own() {
+    let shims = navi31().set_up();
+    let args = ["--driver", "radv-shim:navi31", "--policy", "none", "--record", "each", "--record", "reuse"];
+    let swept = shims.sweep(&[&args[..], &["--busy", "0", "--busy", "1"]].concat()).expect(0);
+    let mut seen: Vec<String> = swept
+        .report()
+        .arms
+        .iter()
+        .filter(|a| a.policy.as_deref() == Some("stock"))
+        .map(|a| format!("{} {}", a.knobs["record"], a.knobs["busy"]))
+        .collect();
+    seen.sort();
+    assert_eq!(seen, ["each 0", "each 1", "reuse 0", "reuse 1"]);
+    let log = fs::read_to_string(shims.bench.path("log")).unwrap();
+    assert_eq!(log.matches("--record each").count(), log.matches("--record reuse").count());
+    assert_eq!(log.lines().count(), log.matches("--record").count(), "every run is told:\n{log}");
+    assert!(swept.stdout.contains("busy 1, record each"), "{}", swept.stdout);
+    let arm = &swept.report().arms[0];
+    let cpu = arm.cpu_us_interval.unwrap();
+    assert_eq!((cpu.median, cpu.n, arm.wall_us_per_token.unwrap().median), (7.5, 2, 62_500.0));
 }
 
 #[test]

@@ -156,7 +156,7 @@ fn page() -> Result<String> {
     let mut page = String::from(
         "# What drivers make of a barrier\n\n\
          Made by `cargo run --release -p zinc-tests --bin driver-truth -- docs/driver-truth.md`, after `sweep setup-shims`. \
-         Do not edit.\n\n\
+         Do not edit, but for the section on L2, which stands in `tests/src/bin/driver-truth/reading.md`.\n\n\
          Each stream has eight dispatches and, between each two, one of the things in the first column: seven in all. \
          The drivers are unmodified; nothing executes. AMD: packets in the submitted command streams beyond those of the \
          stream with nothing in between; an *acquire* is ACQUIRE_MEM, or SURFACE_SYNC on older chips, with its \
@@ -164,6 +164,7 @@ fn page() -> Result<String> {
          What a flush costs is not visible here.\n\n",
     );
     page += &versions()?;
+    page += include_str!("reading.md");
     for chip in CHIPS {
         page += &amd(&format!("radv-shim:{chip}"), folder.path())?;
     }

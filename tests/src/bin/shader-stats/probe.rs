@@ -1,0 +1,171 @@
+//! Compiles every kernel on the first device of the loader and asks the driver what it made of it.
+//!
+//! `VK_KHR_pipeline_executable_properties` is the driver's own account: registers, spills, code size, in words and
+//! numbers of its own. The kernels are whatever `zinc_shaders` lists. All features that the device has are enabled, so
+//! that a kernel that needs one compiles here if it compiles anywhere.
+
+use std::ffi::CStr;
+
+use anyhow::{Context, Result, ensure};
+use ash::{Device, Entry, Instance, khr, vk};
+use serde_json::{Value, json};
+use zinc_shaders::{KERNELS, Kernel, ROWS_ID, WORKGROUP_SIZE_ID};
+
+/// The engine's shapes on a GPU: a matrix-vector kernel, a kernel whose workgroup works together, any other.
+const MATVEC: [u32; 2] = [64, 2];
+const REDUCE: [u32; 2] = [256, 1];
+const ELEMENT: [u32; 2] = [64, 1];
+
+/// The account of every kernel as JSON: `device`, and `kernels` with `name`, `workgroup`, `rows` and either
+/// `statistics` (name to number) or `refused`.
+pub fn account() -> Result<Value> {
+    // SAFETY: the loader is a well-behaved library that outlives everything here.
+    let entry = unsafe { Entry::load() }.context("cannot load the Vulkan loader")?;
+    let application =
+        vk::ApplicationInfo::default().application_name(c"shader-stats").api_version(vk::API_VERSION_1_3);
+    let create = vk::InstanceCreateInfo::default().application_info(&application);
+    // SAFETY: the structures live through the call. Neither instance nor device is destroyed: the process ends soon.
+    let instance = unsafe { entry.create_instance(&create, None) }.context("vkCreateInstance")?;
+    let (physical, device) = open(&instance)?;
+    // SAFETY: the handle comes from this instance.
+    let properties = unsafe { instance.get_physical_device_properties(physical) };
+    let executable = khr::pipeline_executable_properties::Device::new(&instance, &device);
+    let mut kernels = Vec::new();
+    for kernel in KERNELS {
+        let [workgroup, rows] = shape(kernel);
+        let mut row = json!({"name": kernel.name, "workgroup": workgroup, "rows": rows});
+        match statistics(&device, &executable, kernel, [workgroup, rows]) {
+            Ok(numbers) => row["statistics"] = numbers,
+            Err(result) => row["refused"] = json!(result.to_string()),
+        }
+        kernels.push(row);
+    }
+    let name = properties.device_name_as_c_str().unwrap_or(c"?").to_string_lossy();
+    Ok(json!({"device": name, "kernels": kernels}))
+}
+
+fn open(instance: &Instance) -> Result<(vk::PhysicalDevice, Device)> {
+    // SAFETY: handles come from this instance, and all structures live through the calls. What is enabled is what the
+    // device has said that it has.
+    unsafe {
+        let devices = instance.enumerate_physical_devices().context("vkEnumeratePhysicalDevices")?;
+        let physical = *devices.first().context("the loader shows no device")?;
+        let extensions = instance.enumerate_device_extension_properties(physical)?;
+        let wanted = khr::pipeline_executable_properties::NAME;
+        let has = extensions.iter().any(|e| e.extension_name_as_c_str() == Ok(wanted));
+        ensure!(has, "the driver gives no account of its shaders: it lacks {}", wanted.to_string_lossy());
+        let mut v11 = vk::PhysicalDeviceVulkan11Features::default();
+        let mut v12 = vk::PhysicalDeviceVulkan12Features::default();
+        let mut v13 = vk::PhysicalDeviceVulkan13Features::default();
+        let mut account = vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR::default();
+        let mut features = vk::PhysicalDeviceFeatures2::default()
+            .push_next(&mut v11)
+            .push_next(&mut v12)
+            .push_next(&mut v13)
+            .push_next(&mut account);
+        instance.get_physical_device_features2(physical, &mut features);
+        let queue = [vk::DeviceQueueCreateInfo::default().queue_family_index(0).queue_priorities(&[1.0])];
+        let names = [wanted.as_ptr()];
+        let create = vk::DeviceCreateInfo::default()
+            .queue_create_infos(&queue)
+            .enabled_extension_names(&names)
+            .push_next(&mut features);
+        Ok((physical, instance.create_device(physical, &create, None).context("vkCreateDevice")?))
+    }
+}
+
+/// The shape in which the engine runs the kernel on a GPU, told from the module: whether it has a constant for rows, and
+/// whether it has a barrier within the workgroup.
+fn shape(kernel: &Kernel) -> [u32; 2] {
+    const OP_DECORATE: u32 = 71;
+    const DECORATION_SPEC_ID: u32 = 1;
+    const OP_CONTROL_BARRIER: u32 = 224;
+    let mut at = 5;
+    let (mut rows, mut together) = (false, false);
+    while let Some(word) = kernel.spirv.get(at) {
+        let (count, opcode) = ((word >> 16) as usize, word & 0xffff);
+        let operands = kernel.spirv.get(at + 1..at + count.max(1)).unwrap_or_default();
+        rows |= opcode == OP_DECORATE && operands.get(1..) == Some(&[DECORATION_SPEC_ID, ROWS_ID]);
+        together |= opcode == OP_CONTROL_BARRIER;
+        at += count.max(1);
+    }
+    match (rows, together) {
+        (true, _) => MATVEC,
+        (false, true) => REDUCE,
+        (false, false) => ELEMENT,
+    }
+}
+
+/// What the driver says of the kernel in a shape, by the driver's own names. A pipeline of several executables gives the
+/// sum of each number.
+fn statistics(
+    device: &Device,
+    executable: &khr::pipeline_executable_properties::Device,
+    kernel: &'static Kernel,
+    shape: [u32; 2],
+) -> Result<Value, vk::Result> {
+    let bindings: Vec<_> = (0..kernel.bindings.len() as u32)
+        .map(|binding| {
+            vk::DescriptorSetLayoutBinding::default()
+                .binding(binding)
+                .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
+                .descriptor_count(1)
+                .stage_flags(vk::ShaderStageFlags::COMPUTE)
+        })
+        .collect();
+    let push = [vk::PushConstantRange {
+        stage_flags: vk::ShaderStageFlags::COMPUTE,
+        offset: 0,
+        size: kernel.push_bytes.max(4),
+    }];
+    let entry = |constant_id, offset| vk::SpecializationMapEntry { constant_id, offset, size: 4 };
+    let entries = [entry(WORKGROUP_SIZE_ID, 0), entry(ROWS_ID, 4)];
+    let data = shape.map(u32::to_ne_bytes).concat();
+    let specialization = vk::SpecializationInfo::default().map_entries(&entries).data(&data);
+    // SAFETY: the device is alive, all structures live through the calls, and the words are SPIR-V of the reference
+    // compiler. What is made is not destroyed, since the process ends soon.
+    unsafe {
+        let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
+        let sets = [device.create_descriptor_set_layout(&info, None)?];
+        let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&sets).push_constant_ranges(&push);
+        let layout = device.create_pipeline_layout(&info, None)?;
+        let module =
+            device.create_shader_module(&vk::ShaderModuleCreateInfo::default().code(kernel.spirv), None)?;
+        let stage = vk::PipelineShaderStageCreateInfo::default()
+            .stage(vk::ShaderStageFlags::COMPUTE)
+            .module(module)
+            .name(c"main")
+            .specialization_info(&specialization);
+        let info = [vk::ComputePipelineCreateInfo::default()
+            .flags(vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR)
+            .stage(stage)
+            .layout(layout)];
+        let made = device.create_compute_pipelines(vk::PipelineCache::null(), &info, None);
+        let pipeline = made.map_err(|(_, result)| result)?[0];
+        let info = vk::PipelineInfoKHR::default().pipeline(pipeline);
+        let executables = executable.get_pipeline_executable_properties(&info)?;
+        let mut numbers = serde_json::Map::new();
+        for index in 0..executables.len() as u32 {
+            let info = vk::PipelineExecutableInfoKHR::default().pipeline(pipeline).executable_index(index);
+            for statistic in executable.get_pipeline_executable_statistics(&info)? {
+                let Some(n) = number(&statistic) else { continue };
+                let name = CStr::from_ptr(statistic.name.as_ptr()).to_string_lossy().into_owned();
+                let sum = numbers.get(&name).and_then(Value::as_u64).unwrap_or(0) + n;
+                numbers.insert(name, json!(sum));
+            }
+        }
+        Ok(Value::Object(numbers))
+    }
+}
+
+/// A statistic that counts something.
+fn number(statistic: &vk::PipelineExecutableStatisticKHR<'_>) -> Option<u64> {
+    // SAFETY: the format says which member of the union the driver has written.
+    unsafe {
+        match statistic.format {
+            vk::PipelineExecutableStatisticFormatKHR::UINT64 => Some(statistic.value.u64),
+            vk::PipelineExecutableStatisticFormatKHR::INT64 => u64::try_from(statistic.value.i64).ok(),
+            _ => None,
+        }
+    }
+}

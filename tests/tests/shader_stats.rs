@@ -1,0 +1,64 @@
+//! docs/shader-stats.md is what the real compilers make of the kernels as they are now, and no kernel spills.
+
+use std::process::Command;
+
+use zinc_tests::artefacts::{repository, shader_stats, sweep};
+use zinc_tests::oracle::not_run;
+use zinc_tests::shims;
+
+const RENEW: &str = "cargo run --release -p zinc-tests --bin shader-stats -- docs/shader-stats.md";
+
+/// The cells of the table's lines: kernel and drivers, and the number of spills and scratch bytes.
+fn spills(page: &str) -> Vec<(String, u64)> {
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let number = |cell: &str| cell.parse().unwrap_or(0);
+        (format!("{} on {}", cells[1], cells[11]), number(cells[5]) + number(cells[6]))
+    })
+    .collect()
+}
+
+/// The lines that name versions of drivers and compilers.
+fn versions(page: &str) -> Vec<&str> {
+    page.lines().filter_map(|line| line.strip_prefix("- ")).collect()
+}
+
+/// The lines of `new` that `old` lacks.
+fn differing<'a>(old: &str, new: &'a str) -> Vec<&'a str> {
+    new.lines().filter(|line| !old.lines().any(|known| known == *line)).collect()
+}
+
+#[test]
+fn the_page_on_kernels_is_what_the_compilers_make_of_them_and_none_spills() {
+    let test = "the_page_on_kernels_is_what_the_compilers_make_of_them_and_none_spills";
+    if !shims::are_here(&sweep(), test, &[]) {
+        return;
+    }
+    let written = std::fs::read_to_string(repository().join("docs/shader-stats.md")).unwrap();
+    let output = Command::new(shader_stats()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = String::from_utf8(output.stdout).unwrap();
+    let rows = spills(&page);
+    assert!(rows.len() >= zinc_shaders::KERNELS.len(), "a kernel is missing:\n{page}");
+    let spilling: Vec<_> = rows.iter().filter(|(_, n)| *n > 0).collect();
+    assert!(spilling.is_empty(), "these kernels spill: they have become too large: {spilling:?}");
+    if versions(&page) != versions(&written) {
+        let why = "none spills, but the page was written of other versions; here are";
+        return not_run(test, &format!("{why} {}", versions(&page).join(", ")));
+    }
+    let differing = differing(&written, &page);
+    assert!(
+        page == written,
+        "the kernels have changed; if what became of them is as you want it, run: {RENEW}\nlines that differ:\n{}",
+        differing.join("\n")
+    );
+}
+
+#[test]
+fn a_spill_in_the_table_is_seen() {
+    let row = |spills: &str| format!("| `k` | 64 x 1 | 8 | 8 | {spills} | 0 | 0 | 16 | 9 | 99 | navi31 |\n");
+    assert_eq!(spills(&row("0")), [("`k` on navi31".to_string(), 0)]);
+    assert_eq!(spills(&row("3"))[0].1, 3);
+    assert_eq!(differing(&row("0"), &row("3")), [row("3").trim_end()]);
+}
