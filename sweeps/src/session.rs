@@ -281,8 +281,11 @@ impl Sweep<'_> {
 /// A driver that records only and is not to be had, with the reason.
 type Absent = (ShimDriver, String);
 
+/// What was asked for, sorted.
+type Drivers = (Vec<DriverSpec>, Vec<Shim>, Vec<Absent>);
+
 /// The drivers that execute, the shims that are set up, and those that are not, each once.
-fn split(cli: &Cli) -> Result<(Vec<DriverSpec>, Vec<Shim>, Vec<Absent>), SweepError> {
+fn split(cli: &Cli) -> Result<Drivers, SweepError> {
     let (mut drivers, mut shims, mut absent) = (Vec::new(), Vec::<Shim>::new(), Vec::<Absent>::new());
     for spec in &cli.drivers {
         let DriverSpec::Shim(driver) = spec else {
