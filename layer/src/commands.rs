@@ -7,6 +7,7 @@ use crate::asked::Asked;
 use crate::context::{Context, context};
 use crate::device::{Device, registry};
 use crate::footprint::{self, BoundSet};
+use crate::recorder::Finished;
 use crate::segment::{self, Grid, Transfer};
 use crate::stubs::Effect;
 use ash::vk;
@@ -74,6 +75,9 @@ pub unsafe extern "system" fn begin_command_buffer(
             let usage = info.as_ref().map_or(vk::CommandBufferUsageFlags::empty(), |i| i.flags);
             context.with(|state| {
                 context.device.begin(state);
+                if let Some(record) = context.record {
+                    *record.finished.lock() = Finished::default();
+                }
                 state.recorder.rendering = usage.contains(vk::CommandBufferUsageFlags::RENDER_PASS_CONTINUE);
             });
         }
@@ -97,8 +101,11 @@ pub unsafe extern "system" fn end_command_buffer(buffer: vk::CommandBuffer) -> v
         let result = end(buffer);
         if result == vk::Result::SUCCESS {
             context.with(|state| {
-                state.finished = state.recorder.finished();
-                context.device.sums.lock().recorded += state.finished.counts;
+                let finished = state.recorder.finished();
+                context.device.sums.lock().recorded += finished.counts;
+                if let Some(record) = context.record {
+                    *record.finished.lock() = finished;
+                }
             });
         }
         result
@@ -538,7 +545,7 @@ pub unsafe extern "system" fn cmd_execute_commands(
                 let record = registry().command_buffers.get(*secondary);
                 // A buffer can't execute itself; if an application tries, its lock must not be taken twice.
                 if let Some(record) = record.filter(|r| context.record.is_none_or(|c| !std::ptr::eq(c, *r))) {
-                    state.recorder.executes(record.state.lock().finished.counts);
+                    state.recorder.executes(record.finished.lock().counts);
                 }
             }
         });

@@ -48,11 +48,19 @@ impl Context<'_> {
     /// Runs `f` on the recording. `None` when there is none or `f` failed; after a failure the recording is given up.
     pub fn with<R>(&self, f: impl FnOnce(&mut CommandState) -> R) -> Option<R> {
         let record = self.record?;
-        let done = catch(|| Some(f(&mut record.state.lock())));
-        if done.is_none() {
-            self.give_up();
+        // SAFETY: a context is made in a call on its command buffer, which applications must synchronize.
+        match catch(|| Some(unsafe { record.state.with(f) })) {
+            Some(Some(done)) => Some(done),
+            Some(None) => {
+                // Two threads record at once. Whatever was held back is ordered in the plainest way there is.
+                self.issue(Barrier::FULL);
+                None
+            }
+            None => {
+                self.give_up();
+                None
+            }
         }
-        done
     }
 
     /// The layer failed: order everything before here against everything after it, and stand aside.
@@ -60,11 +68,14 @@ impl Context<'_> {
         self.device.fail();
         if let Some(record) = self.record {
             catch(|| {
-                let mut state = record.state.lock();
-                self.release(&mut state);
-                state.segment = None;
-                state.recorder.give_up();
-                Some(())
+                // SAFETY: as in `with`.
+                unsafe {
+                    record.state.with(|state| {
+                        self.release(state);
+                        state.segment = None;
+                        state.recorder.give_up();
+                    })
+                }
             });
         }
         self.issue(Barrier::FULL);

@@ -64,7 +64,11 @@ impl SetLayout {
     }
 
     fn binding(&self, number: u32) -> Option<&Binding> {
-        self.bindings.binary_search_by_key(&number, |b| b.number).ok().map(|i| &self.bindings[i])
+        // Most layouts have the bindings 0, 1, 2 and so on.
+        match self.bindings.get(number as usize).filter(|b| b.number == number) {
+            Some(binding) => Some(binding),
+            None => self.bindings.binary_search_by_key(&number, |b| b.number).ok().map(|i| &self.bindings[i]),
+        }
     }
 
     /// How many dynamic offsets a bind of such a set consumes.

@@ -2,6 +2,7 @@
 
 use crate::abi::DispatchKey;
 use crate::descriptors::{Resolve, Set, SetLayout};
+use crate::exclusive::Exclusive;
 use crate::footprint::Rules;
 use crate::handles::Table;
 use crate::memory::{Buffer, BufferView, Extent, Memory};
@@ -36,18 +37,18 @@ pub struct CommandBuffer {
     pub device: Arc<Device>,
     /// Its pool's handle.
     pub pool: u64,
-    /// Recording is externally synchronised by the specification; the lock is for applications that break it.
-    pub state: Mutex<CommandState>,
+    /// The recording in progress.
+    pub state: Exclusive<CommandState>,
+    /// The counts of the finished recording, which several threads may submit.
+    pub finished: Mutex<Finished>,
 }
 
-/// What a command buffer's lock protects.
+/// What a command buffer is recorded with.
 pub struct CommandState {
     /// The recording in progress.
     pub recorder: Recorder,
     /// Under shuffle: what is held back, and what is bound.
     pub segment: Option<Segment>,
-    /// The counts of the finished recording.
-    pub finished: Finished,
 }
 
 /// A device.
@@ -140,7 +141,7 @@ impl Device {
         };
         if self.failed.load(Ordering::Relaxed) {
             let recorder = Recorder::new(Policy::Stock, &[], rules);
-            return CommandState { recorder, segment: None, finished: Finished::default() };
+            return CommandState { recorder, segment: None };
         }
         let shadows: Vec<Policy> = match settings.would_emit {
             true => Policy::ALL.into_iter().filter(|p| *p != settings.policy).collect(),
@@ -149,7 +150,6 @@ impl Device {
         CommandState {
             recorder: Recorder::new(settings.policy, &shadows, rules),
             segment: (settings.shuffle != Shuffle::Off).then(|| Segment::new(settings.shuffle)),
-            finished: Finished::default(),
         }
     }
 
@@ -163,8 +163,6 @@ impl Device {
         if let Some(segment) = &mut state.segment {
             *segment = Segment::new(self.settings.shuffle);
         }
-        state.finished.counts = Counts::default();
-        state.finished.would_emit.clear();
     }
 
     /// Whether the emission that comes now is the one that the mutation withholds.

@@ -17,6 +17,7 @@ mod context;
 mod descriptors;
 mod device;
 pub mod entry;
+mod exclusive;
 pub mod files;
 mod footprint;
 mod handles;

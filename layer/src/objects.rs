@@ -8,6 +8,7 @@ use crate::abi::{DispatchKey, chain, slice};
 use crate::context::catch;
 use crate::descriptors::{Set, SetLayout};
 use crate::device::{CommandBuffer, Device, registry};
+use crate::exclusive::Exclusive;
 use crate::memory::{Buffer, BufferView, Memory, size_of_range};
 use crate::pipelines::{Pipeline, ShaderModule};
 use crate::reporting;
@@ -91,7 +92,7 @@ fn count_submit(device: &Device, batches: u32, buffers: impl Iterator<Item = vk:
     let finished: Vec<_> = buffers
         // SAFETY: they are being submitted.
         .filter_map(|buffer| unsafe { registry().command_buffers.get(buffer) })
-        .map(|record| record.state.lock().finished.clone())
+        .map(|record| record.finished.lock().clone())
         .collect();
     let mut sums = device.sums.lock();
     sums.totals.submits += u64::from(batches);
@@ -479,8 +480,10 @@ pub unsafe extern "system" fn allocate_command_buffers(
                 let info = &*info;
                 for buffer in slice(buffers, info.command_buffer_count) {
                     let (device, pool) = (known.clone(), info.command_pool.as_raw());
-                    let state = Mutex::new(device.fresh_state());
-                    registry().command_buffers.insert(*buffer, CommandBuffer { device, pool, state });
+                    let state = Exclusive::new(device.fresh_state());
+                    let finished = Mutex::default();
+                    let record = CommandBuffer { device, pool, state, finished };
+                    registry().command_buffers.insert(*buffer, record);
                 }
                 Some(())
             });

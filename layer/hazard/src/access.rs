@@ -55,6 +55,7 @@ impl Range {
     }
 
     /// Whether the two share a byte.
+    #[inline]
     pub fn overlaps(&self, other: &Range) -> bool {
         match (self, other) {
             (Range::Bytes { memory: a, start: s, end: e }, Range::Bytes { memory: b, start: t, end: f }) => {
@@ -65,6 +66,7 @@ impl Range {
     }
 
     /// Whether no byte is in it.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         matches!(self, Range::Bytes { start, end, .. } if end <= start)
     }
@@ -97,11 +99,13 @@ pub struct Access {
 
 impl Access {
     /// A read of storage memory by a compute shader.
+    #[inline]
     pub fn shader_read(range: Range) -> Access {
         Access { range, kind: Kind::Read, stages: Stages::COMPUTE_SHADER, flags: Flags::SHADER_STORAGE_READ }
     }
 
     /// A write of storage memory by a compute shader.
+    #[inline]
     pub fn shader_write(range: Range) -> Access {
         Access {
             range,

@@ -204,17 +204,7 @@ impl ShapeRef {
     /// Finds or makes the record of `shape`.
     #[inline]
     pub fn new(shape: Shape) -> ShapeRef {
-        // Where it was found last; most processes have fewer shapes than there are places here.
-        let mixed = (shape.stages.bits() ^ shape.flags.bits().rotate_left(29) ^ shape.kind as u64)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let hint = &MEMO.hints[(mixed >> 58) as usize];
-        let guess = usize::from(hint.load(Ordering::Relaxed));
-        if MEMO.shapes[guess % SHAPES].get() == Some(&shape) {
-            return ShapeRef { shape, id: Some(guess % SHAPES) };
-        }
-        let id = MEMO.find_or_add(&MEMO.shapes, |known| *known == shape, || shape);
-        hint.store(id.unwrap_or(0) as u8, Ordering::Relaxed);
-        ShapeRef { shape, id }
+        ShapeRef { shape, id: MEMO.find_or_add(&MEMO.shapes, |known| *known == shape, || shape) }
     }
 }
 
@@ -258,8 +248,6 @@ struct Memo {
     states: [OnceLock<Interned>; STATES],
     barriers: [OnceLock<Known>; BARRIERS],
     shapes: [OnceLock<Shape>; SHAPES],
-    /// By some bits of a shape: its number, perhaps.
-    hints: [AtomicU8; 64],
     /// By shape: the number of its fresh state, plus one.
     fresh: [AtomicU32; SHAPES],
     /// By barrier, reach and state.
@@ -274,7 +262,6 @@ static MEMO: Memo = Memo {
     states: [const { OnceLock::new() }; STATES],
     barriers: [const { OnceLock::new() }; BARRIERS],
     shapes: [const { OnceLock::new() }; SHAPES],
-    hints: [const { AtomicU8::new(0) }; 64],
     fresh: [const { AtomicU32::new(0) }; SHAPES],
     next: [const { [const { [const { AtomicU32::new(0) }; STATES] }; 2] }; BARRIERS],
     due: [const { [const { AtomicU8::new(0) }; STATES] }; SHAPES],

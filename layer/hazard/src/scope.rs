@@ -365,6 +365,7 @@ impl Barrier {
 
     /// The least barrier that does what both do.
     #[must_use]
+    #[inline]
     pub fn join(self, other: Barrier) -> Barrier {
         let both = |a: Scope, b: Scope| Scope { stages: a.stages | b.stages, flags: a.flags | b.flags };
         Barrier { src: both(self.src, other.src), dst: both(self.dst, other.dst) }

@@ -106,6 +106,8 @@ pub struct Tracker {
     host_waits: bool,
     /// The barrier taken apart last: streams tend to repeat one.
     last: BarrierRef,
+    /// The shapes met first: streams have a handful.
+    shapes: SmallVec<[ShapeRef; 4]>,
     #[cfg(test)]
     fault: Option<Fault>,
 }
@@ -124,6 +126,7 @@ impl Tracker {
             pending: None,
             host_waits: false,
             last: BarrierRef::new(Barrier::default()),
+            shapes: SmallVec::new(),
             #[cfg(test)]
             fault: None,
         };
@@ -140,7 +143,9 @@ impl Tracker {
     /// Whether [`Tracker::operation`] would emit.
     #[cfg(test)]
     pub(crate) fn is_due(&self, accesses: &[Access]) -> bool {
-        self.due_before(&by_shape(accesses)).is_some()
+        let mut runs = Runs::new();
+        by_shape(accesses, |shape| ShapeRef::new(*shape), &mut runs);
+        self.due_before(&runs).is_some()
     }
 
     #[cfg(test)]
@@ -178,7 +183,8 @@ impl Tracker {
 
     /// An operation with these accesses comes next. What is returned must be emitted before it.
     pub fn operation(&mut self, accesses: &[Access]) -> Option<Due> {
-        let runs = by_shape(accesses);
+        let mut runs = Runs::new();
+        by_shape(accesses, |shape| self.shape(shape), &mut runs);
         let mut due = None;
         if self.pending.is_some() {
             self.tidy();
@@ -398,6 +404,17 @@ impl Tracker {
         class
     }
 
+    fn shape(&mut self, shape: &Shape) -> ShapeRef {
+        if let Some(known) = self.shapes.iter().find(|known| known.shape == *shape) {
+            return *known;
+        }
+        let new = ShapeRef::new(*shape);
+        if self.shapes.len() < self.shapes.inline_size() {
+            self.shapes.push(new);
+        }
+        new
+    }
+
     /// Has the states one by one, and not by number.
     fn spell_out(&mut self) {
         if let Some(config) = self.config.take() {
@@ -443,15 +460,16 @@ fn due_list(states: impl Iterator<Item = StateRef>, shape: &ShapeRef) -> DueList
 /// Accesses that differ in their bytes alone.
 type Run<'a> = (ShapeRef, &'a [Access]);
 
+/// An operation's.
+type Runs<'a> = SmallVec<[Run<'a>; 4]>;
+
 /// Cuts accesses into runs of the same shape.
-fn by_shape(accesses: &[Access]) -> SmallVec<[Run<'_>; 4]> {
-    let mut runs = SmallVec::new();
+fn by_shape<'a>(accesses: &'a [Access], mut find: impl FnMut(&Shape) -> ShapeRef, runs: &mut Runs<'a>) {
     let mut rest = accesses;
     while let [first, ..] = rest {
         let alike = |a: &Access| (a.kind, a.stages, a.flags) == (first.kind, first.stages, first.flags);
         let (run, others) = rest.split_at(rest.iter().take_while(|a| alike(a)).count());
-        runs.push((ShapeRef::new(Shape { kind: first.kind, stages: first.stages, flags: first.flags }), run));
+        runs.push((find(&Shape { kind: first.kind, stages: first.stages, flags: first.flags }), run));
         rest = others;
     }
-    runs
 }
