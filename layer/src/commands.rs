@@ -2,7 +2,7 @@
 //!
 //! Each hook reads its arguments, says what they touch, and leaves the rest to [`Context`].
 
-use crate::abi::slice;
+use crate::abi::{chain, slice};
 use crate::asked::Asked;
 use crate::context::{Context, context};
 use crate::device::{Device, registry};
@@ -32,7 +32,7 @@ pub(crate) unsafe fn before_unmodelled(buffer: vk::CommandBuffer, effect: Effect
             }
             return;
         }
-        if state.recorder.rendering && effect == Effect::Flush {
+        if state.recorder.rendering && matches!(effect, Effect::Flush) {
             // Nothing has become pending since rendering began.
             return;
         }
@@ -43,6 +43,8 @@ pub(crate) unsafe fn before_unmodelled(buffer: vk::CommandBuffer, effect: Effect
         match effect {
             Effect::BeginRendering => state.recorder.rendering = true,
             Effect::EndRendering => state.recorder.rendering = false,
+            Effect::BeginConditional => state.recorder.conditional = true,
+            Effect::EndConditional => state.recorder.conditional = false,
             Effect::Flush | Effect::Taint => {}
         }
     });
@@ -79,6 +81,14 @@ pub unsafe extern "system" fn begin_command_buffer(
                     *record.finished.lock() = Finished::default();
                 }
                 state.recorder.rendering = usage.contains(vk::CommandBufferUsageFlags::RENDER_PASS_CONTINUE);
+                // A secondary command buffer may be executed where a predicate holds.
+                let inherited = info.as_ref().and_then(|i| i.p_inheritance_info.as_ref());
+                state.recorder.conditional = inherited.is_some_and(|i| {
+                    chain(i.p_next).any(|c| {
+                        c.get::<vk::CommandBufferInheritanceConditionalRenderingInfoEXT<'_>>()
+                            .is_some_and(|c| c.conditional_rendering_enable == vk::TRUE)
+                    })
+                });
             });
         }
         result

@@ -4,6 +4,7 @@ use crate::abi::{self, DispatchKey, NegotiateLayerInterface};
 use crate::context::catch;
 use crate::device::{Device, registry};
 use crate::next::Next;
+use crate::registry;
 use crate::settings::Settings;
 use crate::{hooks, reporting, stubs};
 use ash::vk;
@@ -162,7 +163,7 @@ fn replacement(
     if !text.starts_with("vkCmd") {
         return next;
     }
-    let Some(effect) = stubs::effect(text) else { return next };
+    let Some(effect) = registry::effect(text) else { return next };
     match stubs::stub(name, effect) {
         Some((index, stub)) => {
             if let Some(device) = device {

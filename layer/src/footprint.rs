@@ -139,6 +139,16 @@ pub fn indirect_arguments(buffer: Option<&Buffer>, offset: u64, granule: u64) ->
     }
 }
 
+/// The predicate that a dispatch under conditional rendering reads. Where it is, the layer does not follow.
+pub fn predicate() -> Access {
+    Access {
+        range: Range::Anywhere,
+        kind: Kind::Read,
+        stages: Stages::CONDITIONAL_RENDERING,
+        flags: Flags::CONDITIONAL_RENDERING_READ,
+    }
+}
+
 /// One end of a transfer: `stages` is `COPY` for copies and `CLEAR` for fills and updates (rule 9).
 pub fn transfer(
     kind: Kind,

@@ -28,6 +28,7 @@ mod next;
 mod objects;
 mod pipelines;
 mod recorder;
+mod registry;
 mod reporting;
 mod segment;
 pub mod settings;

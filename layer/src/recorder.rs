@@ -51,6 +51,8 @@ pub struct Recorder {
     rules: Rules,
     /// Inside rendering, where barriers are another thing and pass through.
     pub rendering: bool,
+    /// Where a predicate decides whether dispatches happen, and each of them reads it.
+    pub conditional: bool,
     /// Everything but the barriers, which the planner counts.
     counted: Counts,
     /// Of the secondary command buffers executed.
@@ -76,6 +78,7 @@ impl Recorder {
             bound: Bound::default(),
             rules,
             rendering: false,
+            conditional: false,
             counted: Counts::default(),
             executed: Counts::default(),
             scratch: Vec::new(),
@@ -87,6 +90,7 @@ impl Recorder {
         self.each().for_each(Planner::reset);
         self.bound.clear();
         self.rendering = false;
+        self.conditional = false;
         self.counted = Counts::default();
         self.executed = Counts::default();
     }
@@ -143,6 +147,9 @@ impl Recorder {
                 accesses.extend(footprint::unknown_dispatch());
             }
             accesses.extend(arguments);
+            if self.conditional {
+                accesses.push(footprint::predicate());
+            }
         }
         let step = self.operation(&accesses, true, synchronising);
         self.scratch = accesses;

@@ -33,73 +33,12 @@ pub enum Effect {
     BeginRendering,
     /// As `Flush`, and rendering ends.
     EndRendering,
+    /// As `Flush`, and from now on dispatches read a predicate.
+    BeginConditional,
+    /// As `Flush`, and they read none any more.
+    EndConditional,
     /// It binds compute state that the layer does not model. It touches no memory.
     Taint,
-}
-
-/// Commands that bind compute state in ways that this layer does not follow.
-const TAINTING: &[&str] = &[
-    "vkCmdBindDescriptorBufferEmbeddedSamplers2EXT",
-    "vkCmdBindDescriptorBufferEmbeddedSamplersEXT",
-    "vkCmdBindDescriptorBuffersEXT",
-    "vkCmdBindDescriptorSets2",
-    "vkCmdBindDescriptorSets2KHR",
-    "vkCmdBindPipelineShaderGroupNV",
-    "vkCmdBindShadersEXT",
-    "vkCmdPushConstants2",
-    "vkCmdPushConstants2KHR",
-    "vkCmdPushDescriptorSet",
-    "vkCmdPushDescriptorSet2",
-    "vkCmdPushDescriptorSet2KHR",
-    "vkCmdPushDescriptorSetKHR",
-    "vkCmdPushDescriptorSetWithTemplate",
-    "vkCmdPushDescriptorSetWithTemplate2",
-    "vkCmdPushDescriptorSetWithTemplate2KHR",
-    "vkCmdPushDescriptorSetWithTemplateKHR",
-    "vkCmdSetDescriptorBufferOffsets2EXT",
-    "vkCmdSetDescriptorBufferOffsetsEXT",
-];
-
-/// Commands that touch no memory and no compute state: they need no stub. Whatever is not named here gets one.
-const HARMLESS: &[&str] = &[
-    "vkCmdBeginDebugUtilsLabelEXT",
-    "vkCmdBindIndexBuffer",
-    "vkCmdBindVertexBuffers",
-    "vkCmdBindVertexBuffers2",
-    "vkCmdBindVertexBuffers2EXT",
-    "vkCmdEndDebugUtilsLabelEXT",
-    "vkCmdInsertDebugUtilsLabelEXT",
-    "vkCmdSetBlendConstants",
-    "vkCmdSetCullMode",
-    "vkCmdSetCullModeEXT",
-    "vkCmdSetDepthBias",
-    "vkCmdSetDepthBounds",
-    "vkCmdSetDepthCompareOp",
-    "vkCmdSetDepthTestEnable",
-    "vkCmdSetDepthWriteEnable",
-    "vkCmdSetFrontFace",
-    "vkCmdSetLineWidth",
-    "vkCmdSetPrimitiveTopology",
-    "vkCmdSetScissor",
-    "vkCmdSetScissorWithCount",
-    "vkCmdSetStencilCompareMask",
-    "vkCmdSetStencilReference",
-    "vkCmdSetStencilWriteMask",
-    "vkCmdSetViewport",
-    "vkCmdSetViewportWithCount",
-];
-
-/// The effect of the command called `name`; `None` when it needs no stub.
-pub fn effect(name: &str) -> Option<Effect> {
-    if HARMLESS.binary_search(&name).is_ok() {
-        return None;
-    }
-    Some(match name {
-        _ if TAINTING.binary_search(&name).is_ok() => Effect::Taint,
-        _ if name.starts_with("vkCmdBeginRender") => Effect::BeginRendering,
-        _ if name.starts_with("vkCmdEndRender") => Effect::EndRendering,
-        _ => Effect::Flush,
-    })
 }
 
 /// Where the stubs of one device go on; 0 is "not asked for yet".
@@ -132,11 +71,18 @@ struct Names {
 /// The effects by index, as numbers. Stubs run once per draw in a graphics application: they take no lock.
 static EFFECTS: [AtomicU8; COUNT] = [const { AtomicU8::new(Effect::Flush as u8) }; COUNT];
 
+const EVERY_EFFECT: [Effect; 6] = [
+    Effect::Flush,
+    Effect::BeginRendering,
+    Effect::EndRendering,
+    Effect::BeginConditional,
+    Effect::EndConditional,
+    Effect::Taint,
+];
+
 fn effect_of(index: usize) -> Option<Effect> {
     let number = EFFECTS.get(index)?.load(Ordering::Acquire);
-    [Effect::Flush, Effect::BeginRendering, Effect::EndRendering, Effect::Taint]
-        .into_iter()
-        .find(|effect| *effect as u8 == number)
+    EVERY_EFFECT.into_iter().find(|effect| *effect as u8 == number)
 }
 
 fn names() -> &'static Mutex<Names> {
@@ -321,22 +267,6 @@ std::arch::global_asm!(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_lists_are_sorted_since_they_are_searched() {
-        assert!(TAINTING.is_sorted() && HARMLESS.is_sorted());
-    }
-
-    #[test]
-    fn what_is_not_listed_flushes() {
-        assert_eq!(effect("vkCmdOfTheYear2031KHR"), Some(Effect::Flush));
-        assert_eq!(effect("vkCmdSetEvent2"), Some(Effect::Flush), "an event orders memory");
-        assert_eq!(effect("vkCmdWriteBufferMarkerAMD"), Some(Effect::Flush));
-        assert_eq!(effect("vkCmdBeginRenderPass2KHR"), Some(Effect::BeginRendering));
-        assert_eq!(effect("vkCmdEndRendering"), Some(Effect::EndRendering));
-        assert_eq!(effect("vkCmdPushDescriptorSetKHR"), Some(Effect::Taint));
-        assert_eq!(effect("vkCmdSetViewport"), None);
-    }
 
     #[test]
     fn one_name_has_one_stub_and_stubs_lie_a_stride_apart() {

@@ -6,7 +6,6 @@
 //! Vulkan loader finds: the mock, which does nothing, shows the layer alone; a real one shows what a user would see.
 
 mod measure;
-mod shader;
 mod table;
 mod world;
 

@@ -178,7 +178,7 @@ impl<'a> Objects<'a> {
             let info =
                 vk::PipelineLayoutCreateInfo::default().set_layouts(&layouts).push_constant_ranges(&push);
             let layout = device.create_pipeline_layout(&info, None)?;
-            let words = crate::shader::words(bindings)?;
+            let words = zinc_mock_driver::shader::words(bindings)?;
             let module =
                 device.create_shader_module(&vk::ShaderModuleCreateInfo::default().code(&words), None)?;
             let stage = vk::PipelineShaderStageCreateInfo::default()

@@ -14,6 +14,7 @@
 
 mod log;
 mod physical;
+pub mod shader;
 
 use ash::vk::{self, Handle};
 pub use log::{Call, calls, start_log};

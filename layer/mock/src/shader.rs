@@ -8,8 +8,8 @@ use rspirv::spirv::{
     StorageClass, Word,
 };
 
-/// The words of a shader that reads the first word of each of its `bindings` buffers (at least two) but the last, and
-/// writes their sum to the last.
+/// The words of a shader that reads the first word of each of its `bindings` buffers in set 0 (at least two) but the
+/// last, and writes their sum to the last.
 ///
 /// # Errors
 ///
