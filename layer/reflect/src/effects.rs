@@ -321,7 +321,8 @@ fn memory_is_shared(inst: &Inst<'_>, position: usize) -> bool {
     (first | second) & shared.bits() != 0
 }
 
-fn stage(model: u32) -> Stage {
+/// The stage of an execution model.
+pub(crate) fn stage(model: u32) -> Stage {
     match ExecutionModel::from_u32(model) {
         Some(ExecutionModel::Vertex) => Stage::Vertex,
         Some(ExecutionModel::TessellationControl) => Stage::TessellationControl,

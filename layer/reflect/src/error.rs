@@ -21,6 +21,12 @@ pub enum ReflectError {
     /// The first word is no magic number.
     #[error("the first word is {0:#010x} and not SPIR-V's magic number 0x07230203: this is no SPIR-V module")]
     BadMagic(u32),
+    /// The module is well-formed, and lacks the entry point.
+    #[error("the module has no compute entry point {name:?}: is it the name that the pipeline gives?")]
+    NoEntryPoint {
+        /// The name that was asked for.
+        name: String,
+    },
     /// An instruction reaches past the end, is too short for its opcode, or contradicts an earlier one.
     #[error("malformed SPIR-V at word {at}: {what}")]
     Malformed {

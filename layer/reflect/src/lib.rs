@@ -19,8 +19,8 @@
 //! # Ok::<(), zinc_reflect::ReflectError>(())
 //! ```
 //!
-//! Not done here: *where* in a buffer an access lands, and folding of specialization constants (both sides of a
-//! branch on one count, and a descriptor array indexed by one is reached everywhere).
+//! [`reflect`] answers for a module, [`reflect_specialized`] for a pipeline, whose specialization constants are fixed.
+//! *Where* in its buffers a dispatch lands is [`Footprint`]'s part.
 
 mod api;
 mod capabilities;
@@ -30,12 +30,18 @@ mod flow;
 mod meaning;
 mod module;
 mod newer;
+mod ranges;
 mod resource;
+mod specialize;
 mod types;
 mod words;
 
 pub use api::{Binding, Class, Count, Direction, Elements, EntryPoint, Module, Stage};
 pub use error::ReflectError;
+pub use ranges::{
+    AddressExtent, Because, BindingExtent, Cache, Dispatch, Extent, Extents, Footprint,
+};
+pub use specialize::Specialization;
 
 /// Reads a SPIR-V module, one `u32` a word in the host's byte order.
 ///
@@ -50,4 +56,16 @@ pub fn reflect(words: &[u32]) -> Result<Module, ReflectError> {
     let parsed = module::parse(words)?;
     let entry_points = parsed.entries.iter().map(|entry| effects::entry_point(&parsed, entry)).collect();
     Ok(Module { entry_points })
+}
+
+/// Reads a SPIR-V module as a pipeline with these specialization constants sees it.
+///
+/// Branches that the constants decide are followed on one side only, and indices and array lengths that they give
+/// are constant. What holds for [`reflect`] holds here.
+///
+/// # Errors
+///
+/// As [`reflect`].
+pub fn reflect_specialized(words: &[u32], specialization: &Specialization) -> Result<Module, ReflectError> {
+    reflect(&specialize::specialize(words, specialization)?)
 }
