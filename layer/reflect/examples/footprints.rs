@@ -40,9 +40,9 @@ struct Touch {
 }
 
 fn conflict<'t>(a: &'t [Touch], b: &'t [Touch]) -> Option<(&'t Touch, &'t Touch)> {
-    a.iter().flat_map(|x| b.iter().map(move |y| (x, y))).find(|(x, y)| {
-        (x.write || y.write) && x.memory == y.memory && x.start < y.end && y.start < x.end
-    })
+    a.iter()
+        .flat_map(|x| b.iter().map(move |y| (x, y)))
+        .find(|(x, y)| (x.write || y.write) && x.memory == y.memory && x.start < y.end && y.start < x.end)
 }
 
 #[derive(Default)]
@@ -80,9 +80,11 @@ fn run(folder: &str, verbose: bool) -> Result<(), String> {
             "D" => {
                 let id: u32 = number(words.get(1))?;
                 let footprint = pipelines.get(&id).ok_or("a dispatch of a pipeline that isn't there")?;
-                let (bound, tight) = dispatch(footprint, id, &words, &mut totals, verbose && !seen.contains_key(line))?;
+                let (bound, tight) =
+                    dispatch(footprint, id, &words, &mut totals, verbose && !seen.contains_key(line))?;
                 totals.distinct += usize::from(seen.insert(line.to_owned(), ()).is_none());
-                totals.bound_conflicts += bound_stretch.iter().filter(|b| conflict(b, &bound).is_some()).count();
+                totals.bound_conflicts +=
+                    bound_stretch.iter().filter(|b| conflict(b, &bound).is_some()).count();
                 for before in &tight_stretch {
                     if let Some((a, b)) = conflict(before, &tight) {
                         totals.tight_conflicts += 1;
@@ -106,7 +108,8 @@ fn number<T: std::str::FromStr>(word: Option<&&str>) -> Result<T, String> {
 fn pipeline(folder: &str, id: u32, name: &str, constants: Option<&&str>) -> Result<Footprint, String> {
     let file = format!("{folder}/{id}.spv");
     let bytes = fs::read(&file).map_err(|error| format!("{file}: {error}"))?;
-    let words: Vec<u32> = bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    let words: Vec<u32> =
+        bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
     let constants = constants.unwrap_or(&"").split(',').filter_map(|pair| {
         let (id, value) = pair.split_once('=')?;
         Some((id.parse().ok()?, value.parse().ok()?))
@@ -128,7 +131,8 @@ fn dispatch(
     for (number_, word) in numbers.iter_mut().zip(&words[2..]) {
         *number_ = number(Some(word))?;
     }
-    let hex = words.get(8).and_then(|word| word.strip_prefix('x')).ok_or("a dispatch without push constants")?;
+    let hex =
+        words.get(8).and_then(|word| word.strip_prefix('x')).ok_or("a dispatch without push constants")?;
     let push: Vec<u8> =
         (0..hex.len() / 2).filter_map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).ok()).collect();
     let [x, y, z, bx, by, bz] = numbers;
@@ -174,7 +178,10 @@ fn dispatch(
             }
             Some(Extent::Whole { because }) => {
                 note(footprint.text(because));
-                tight.push(Touch { from: format!("{id} {place} ({})", footprint.text(because)), ..whole.clone() });
+                tight.push(Touch {
+                    from: format!("{id} {place} ({})", footprint.text(because)),
+                    ..whole.clone()
+                });
             }
             None => tight.push(whole.clone()),
         }
@@ -189,9 +196,15 @@ fn dispatch(
 fn print(totals: &Totals) {
     println!("{} dispatches, {} of them distinct", totals.dispatches, totals.distinct);
     println!("{} bindings, of which {} within what is bound", totals.bindings, totals.tight);
-    println!("pairs without a barrier between them that conflict: {} by what is bound, {} by what is touched",
-        totals.bound_conflicts, totals.tight_conflicts);
-    println!("evaluation: {:?} each, {:?} at most", totals.evaluation / totals.dispatches.max(1) as u32, totals.slowest);
+    println!(
+        "pairs without a barrier between them that conflict: {} by what is bound, {} by what is touched",
+        totals.bound_conflicts, totals.tight_conflicts
+    );
+    println!(
+        "evaluation: {:?} each, {:?} at most",
+        totals.evaluation / totals.dispatches.max(1) as u32,
+        totals.slowest
+    );
     for (reason, count) in &totals.reasons {
         println!("  {count:6} wide: {reason}");
     }

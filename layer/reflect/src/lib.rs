@@ -38,9 +38,9 @@ mod words;
 
 pub use api::{Binding, Class, Count, Direction, Elements, EntryPoint, Module, Stage};
 pub use error::ReflectError;
-pub use ranges::{
-    AddressExtent, Because, BindingExtent, Cache, Dispatch, Extent, Extents, Footprint,
-};
+#[doc(hidden)]
+pub use ranges::Fault;
+pub use ranges::{AddressExtent, Because, BindingExtent, Cache, Dispatch, Extent, Extents, Footprint};
 pub use specialize::Specialization;
 
 /// Reads a SPIR-V module, one `u32` a word in the host's byte order.

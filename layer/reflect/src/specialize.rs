@@ -41,11 +41,19 @@ impl Specialization {
         self.values.get(&id).copied()
     }
 
+    /// All constants that are set, by their ids.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.values.iter().map(|(id, bits)| (*id, *bits))
+    }
+
     /// From the fields of `VkSpecializationInfo`: (`constantID`, `offset`, `size`) of each map entry, and the data.
     ///
     /// Entries that reach past the data or are longer than 8 bytes are left out, so that their constants keep their
     /// defaults; a valid application has none.
-    pub fn from_entries(entries: impl IntoIterator<Item = (u32, usize, usize)>, data: &[u8]) -> Specialization {
+    pub fn from_entries(
+        entries: impl IntoIterator<Item = (u32, usize, usize)>,
+        data: &[u8],
+    ) -> Specialization {
         let mut specialization = Specialization::default();
         for (id, offset, size) in entries {
             let bytes = offset.checked_add(size).and_then(|end| data.get(offset..end));
@@ -149,8 +157,12 @@ fn declaration(
             }
         }
         Some(Op::SpecConstantOp) => {
-            let operation = Op::from_u32(inst.word(3));
-            if let Some(value) = operation.and_then(|op| known.evaluate(op, ty, inst.from(4))) {
+            let value = match Op::from_u32(inst.word(3)) {
+                Some(Op::CompositeExtract) => known.part(inst.word(4), inst.from(5)),
+                Some(op) => known.evaluate(op, ty, inst.from(4)),
+                None => None,
+            };
+            if let Some(value) = value {
                 known.scalars.insert(id, (ty, value));
                 if known.bools.contains(&ty) {
                     let op = if value != 0 { Op::ConstantTrue } else { Op::ConstantFalse };
@@ -222,12 +234,8 @@ fn function(known: &mut Known, body: &[Inst<'_>], out: &mut Vec<u32>) {
                 continue;
             }
             if op == Op::CompositeExtract {
-                let mut at = inst.word(3);
-                for index in inst.from(4) {
-                    at = known.composites.get(&at).and_then(|c| c.get(*index as usize)).copied().unwrap_or(0);
-                }
-                if let Some((_, value)) = known.scalars.get(&at) {
-                    known.scalars.insert(id, (ty, *value));
+                if let Some(value) = known.part(inst.word(3), inst.from(4)) {
+                    known.scalars.insert(id, (ty, value));
                 }
             } else if let Some(value) = known.evaluate(op, ty, inst.from(3)) {
                 known.scalars.insert(id, (ty, value));
@@ -295,6 +303,14 @@ impl Known {
         } else if self.bools.contains(&ty) {
             self.scalars.insert(id, (ty, u64::from(value != 0)));
         }
+    }
+
+    /// The scalar in a constant composite.
+    fn part(&self, mut at: u32, indices: &[u32]) -> Option<u64> {
+        for index in indices {
+            at = *self.composites.get(&at)?.get(*index as usize)?;
+        }
+        self.scalars.get(&at).map(|(_, value)| *value)
     }
 
     fn width_of(&self, id: u32) -> Option<u32> {

@@ -241,10 +241,12 @@ impl Builder<'_, '_> {
                 Some(value) if *value != NONE && self.ssa.bits(*value) == bits => *value,
                 _ => self.ssa.unknown(block, bits, reason),
             },
-            Val::Pointer(pointer) if bits == 64 && index == 0 => match self.address(block, &pointer.clone()) {
-                Some(value) => value,
-                None => self.ssa.unknown(block, bits, reason),
-            },
+            Val::Pointer(pointer) if bits == 64 && index == 0 => {
+                match self.address(block, &pointer.clone()) {
+                    Some(value) => value,
+                    None => self.ssa.unknown(block, bits, reason),
+                }
+            }
             Val::Opaque(reason) => self.ssa.unknown(block, bits, *reason),
             Val::Pointer(_) => self.ssa.unknown(block, bits, reason),
         }
@@ -318,7 +320,15 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn lose_through(&mut self, frame: &Frame, block: Block, inst: &Inst<'_>, id: u32, read: bool, write: bool) {
+    fn lose_through(
+        &mut self,
+        frame: &Frame,
+        block: Block,
+        inst: &Inst<'_>,
+        id: u32,
+        read: bool,
+        write: bool,
+    ) {
         if self.flow.denotes(id).next().is_none() {
             // Values such as images made in this function; or a local variable, which this builder knows better.
             let pointer = self.pointer(frame, block, id);
@@ -616,8 +626,14 @@ fn targets(inst: &Inst<'_>) -> Option<Vec<u32>> {
             targets.extend(words.chunks_exact(2).map(|case| case[1]));
             targets
         }
-        Op::Return | Op::ReturnValue | Op::Kill | Op::Unreachable | Op::TerminateInvocation
-        | Op::IgnoreIntersectionKHR | Op::TerminateRayKHR | Op::EmitMeshTasksEXT => Vec::new(),
+        Op::Return
+        | Op::ReturnValue
+        | Op::Kill
+        | Op::Unreachable
+        | Op::TerminateInvocation
+        | Op::IgnoreIntersectionKHR
+        | Op::TerminateRayKHR
+        | Op::EmitMeshTasksEXT => Vec::new(),
         _ => return None,
     };
     let mut seen = std::collections::HashSet::new();

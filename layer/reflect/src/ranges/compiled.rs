@@ -38,6 +38,17 @@ pub(crate) struct Compiled {
     pub loops: HashMap<Block, Loop>,
     /// For each phi of a loop header.
     pub changes: HashMap<Value, Change>,
+    /// Whether a value decides where control goes or what a loop carries on, or is part of what does.
+    pub steers: Vec<bool>,
+}
+
+/// The graph of a program's blocks.
+struct Graph {
+    order: Vec<Block>,
+    position: Vec<u32>,
+    dominator: Vec<Option<Block>>,
+    entering: Vec<Vec<Block>>,
+    loops: HashMap<Block, Loop>,
 }
 
 /// Makes a program ready.
@@ -48,7 +59,31 @@ pub(crate) struct Compiled {
 pub(crate) fn compile(mut program: Program) -> Result<Compiled, String> {
     resolve(&mut program);
     recognise_division(&mut program);
-    let order = reverse_post_order(&program);
+    drop_idle_loops(&mut program)?;
+    let Graph { order, position, dominator, entering, loops } = graph(&program)?;
+    let mut children = vec![Vec::new(); program.blocks.len()];
+    let mut depth = vec![0usize; program.blocks.len()];
+    for block in &order {
+        if let Some(up) = dominator[*block as usize] {
+            children[up as usize].push(*block);
+            depth[*block as usize] = depth[up as usize] + 1;
+            if depth[*block as usize] > MOST_DEPTH {
+                return Err("blocks that are nested too deeply to follow".to_owned());
+            }
+        }
+    }
+    let mut compiled =
+        Compiled { program, position, children, dominator, entering, loops, ..Compiled::default() };
+    compiled.hoist(&order);
+    compiled.slice();
+    compiled.find_changes();
+    compiled.find_steering();
+    Ok(compiled)
+}
+
+/// Orders the blocks and finds dominators and loops.
+fn graph(program: &Program) -> Result<Graph, String> {
+    let order = reverse_post_order(program);
     let mut position = vec![u32::MAX; program.blocks.len()];
     order.iter().enumerate().for_each(|(at, block)| position[*block as usize] = at as u32);
     let mut predecessors: Vec<Vec<Block>> = vec![Vec::new(); program.blocks.len()];
@@ -90,23 +125,82 @@ pub(crate) fn compile(mut program: Program) -> Result<Compiled, String> {
             }
         }
     }
-    let mut children = vec![Vec::new(); program.blocks.len()];
-    let mut depth = vec![0usize; program.blocks.len()];
-    for block in &order {
-        if let Some(up) = dominator[*block as usize] {
-            children[up as usize].push(*block);
-            depth[*block as usize] = depth[up as usize] + 1;
-            if depth[*block as usize] > MOST_DEPTH {
-                return Err("blocks that are nested too deeply to follow".to_owned());
+    Ok(Graph { order, position, dominator, entering, loops })
+}
+
+/// Takes out loops that touch nothing and whose values nobody else needs: sums in registers and in shared memory.
+///
+/// Control may always go on behind such a loop, so a jump from its header to where all its exits lead stands for it.
+fn drop_idle_loops(program: &mut Program) -> Result<(), String> {
+    loop {
+        let graph = graph(program)?;
+        let quiet = |found: &Loop| {
+            found.blocks.iter().all(|block| program.blocks[*block as usize].accesses.is_empty())
+        };
+        let mut idle: HashMap<Block, Block> = HashMap::new();
+        for (header, found) in graph.loops.iter().filter(|(_, found)| quiet(found)) {
+            let targets = found.blocks.iter().flat_map(|block| program.blocks[*block as usize].end.targets());
+            let exits: HashSet<Block> = targets.filter(|to| !found.blocks.contains(to)).collect();
+            if let (1, Some(exit)) = (exits.len(), exits.iter().next()) {
+                idle.insert(*header, *exit);
             }
         }
+        // What is needed elsewhere keeps a loop alive, and then what steers that loop is needed, too.
+        loop {
+            let within: HashSet<Block> =
+                idle.keys().flat_map(|header| graph.loops[header].blocks.iter().copied()).collect();
+            let mut needed = vec![false; program.nodes.len()];
+            let mut open = Vec::new();
+            for block in &graph.order {
+                let (block, inside) = (&program.blocks[*block as usize], within.contains(block));
+                block
+                    .accesses
+                    .iter()
+                    .for_each(|access| operands_of_access(access, &mut |value| open.push(value)));
+                if let (End::If(value, ..) | End::Switch(value, ..), false) = (&block.end, inside) {
+                    open.push(*value);
+                }
+            }
+            while let Some(value) = open.pop() {
+                if !std::mem::replace(&mut needed[value as usize], true) {
+                    visit_operands(&mut program.nodes[value as usize].node, &mut |operand| {
+                        open.push(*operand)
+                    });
+                }
+            }
+            let before = idle.len();
+            idle.retain(|header, _| {
+                let nodes =
+                    graph.loops[header].blocks.iter().flat_map(|b| &program.blocks[*b as usize].nodes);
+                !nodes.into_iter().any(|value| needed[*value as usize])
+            });
+            if idle.len() == before {
+                break;
+            }
+        }
+        if idle.is_empty() {
+            return Ok(());
+        }
+        // Outermost first: an inner one may be gone with it, or lead to a block of it.
+        let outermost = idle.iter().filter(|(header, _)| {
+            !idle.keys().any(|other| other != *header && graph.loops[other].blocks.contains(header))
+        });
+        for (header, exit) in outermost {
+            let block = &mut program.blocks[*header as usize];
+            (block.nodes, block.end) = (Vec::new(), End::Goto(*exit));
+        }
     }
-    let mut compiled =
-        Compiled { program, position, children, dominator, entering, loops, changes: HashMap::new() };
-    compiled.hoist(&order);
-    compiled.slice();
-    compiled.find_changes();
-    Ok(compiled)
+}
+
+/// The values that an access depends on.
+fn operands_of_access(access: &super::program::Access, visit: &mut impl FnMut(Value)) {
+    access.offset.terms.iter().for_each(|(value, _)| visit(*value));
+    if let Target::Address { base, .. } = access.target {
+        visit(base);
+    }
+    if let Span::Matrix { stride, .. } = access.span {
+        visit(stride);
+    }
 }
 
 /// Replaces phis that stand for one value by it.
@@ -238,7 +332,8 @@ fn dominators(order: &[Block], position: &[u32], predecessors: &[Vec<Block>]) ->
                     Some(mut a) => {
                         let mut b = *from;
                         while a != b {
-                            let later = if position[a as usize] > position[b as usize] { &mut a } else { &mut b };
+                            let later =
+                                if position[a as usize] > position[b as usize] { &mut a } else { &mut b };
                             match found[*later as usize] {
                                 Some(up) => *later = up,
                                 None => break,
@@ -272,10 +367,8 @@ impl Compiled {
             let mut kept = Vec::new();
             for value in std::mem::take(&mut program.blocks[*block as usize].nodes) {
                 let node = &mut program.nodes[value as usize].node;
-                let mut same = matches!(
-                    node,
-                    Node::Bin(..) | Node::Select(..) | Node::FastDiv { .. } | Node::Un(..)
-                );
+                let mut same =
+                    matches!(node, Node::Bin(..) | Node::Select(..) | Node::FastDiv { .. } | Node::Un(..));
                 visit_operands(node, &mut |operand| same &= uniform[*operand as usize]);
                 if same {
                     uniform[value as usize] = true;
@@ -299,15 +392,10 @@ impl Compiled {
                 continue;
             }
             merge_accesses(&mut block.accesses);
-            for access in &block.accesses {
-                open.extend(access.offset.terms.iter().map(|(value, _)| *value));
-                if let Target::Address { base, .. } = access.target {
-                    open.push(base);
-                }
-                if let Span::Matrix { stride, .. } = access.span {
-                    open.push(stride);
-                }
-            }
+            block
+                .accesses
+                .iter()
+                .for_each(|access| operands_of_access(access, &mut |value| open.push(value)));
             match &block.end {
                 End::If(value, ..) | End::Switch(value, ..) => open.push(*value),
                 End::Stop | End::Goto(_) => {}
@@ -357,6 +445,24 @@ impl Compiled {
         }
     }
 
+    /// Finds what decides where control goes, and what loops carry from round to round: a loop isn't understood without.
+    fn find_steering(&mut self) {
+        self.steers = vec![false; self.program.nodes.len()];
+        let mut open: Vec<Value> = self.changes.keys().copied().collect();
+        for block in &self.program.blocks {
+            if let End::If(value, ..) | End::Switch(value, ..) = &block.end {
+                open.push(*value);
+            }
+        }
+        while let Some(value) = open.pop() {
+            if !std::mem::replace(&mut self.steers[value as usize], true) {
+                visit_operands(&mut self.program.nodes[value as usize].node, &mut |operand| {
+                    open.push(*operand)
+                });
+            }
+        }
+    }
+
     /// Finds out how the phis of loop headers change.
     fn find_changes(&mut self) {
         let pool: HashSet<Value> = self.program.pool.iter().copied().collect();
@@ -379,7 +485,12 @@ impl Compiled {
 }
 
 /// The summands that lead from a phi to its next value, if all of them are the same everywhere.
-fn steps(program: &Program, pool: &HashSet<Value>, phi: Value, mut next: Value) -> Option<Vec<(Value, bool)>> {
+fn steps(
+    program: &Program,
+    pool: &HashSet<Value>,
+    phi: Value,
+    mut next: Value,
+) -> Option<Vec<(Value, bool)>> {
     let mut found = Vec::new();
     while next != phi {
         if found.len() > 16 {

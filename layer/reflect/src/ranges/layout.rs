@@ -56,7 +56,9 @@ impl Layout {
                 Some(Op::TypeInt) if inst.word(2) <= 64 => Shape::Int { bits: inst.word(2) as u8 },
                 Some(Op::TypeFloat) => Shape::Float { bits: inst.word(2) },
                 Some(Op::TypeVector) => Shape::Vector { of: inst.word(2), count: u64::from(inst.word(3)) },
-                Some(Op::TypeMatrix) => Shape::Matrix { column: inst.word(2), count: u64::from(inst.word(3)) },
+                Some(Op::TypeMatrix) => {
+                    Shape::Matrix { column: inst.word(2), count: u64::from(inst.word(3)) }
+                }
                 Some(Op::TypeArray) => {
                     Shape::Array { of: inst.word(2), count: parsed.constants.get(&inst.word(3)).copied() }
                 }
@@ -163,9 +165,11 @@ impl Layout {
                 Some(end)
             }
             Shape::Pointer { class, .. } if is_physical(*class) => Some(8),
-            Shape::Bool | Shape::Runtime { .. } | Shape::Pointer { .. } | Shape::CoopMatrix { .. } | Shape::Other => {
-                None
-            }
+            Shape::Bool
+            | Shape::Runtime { .. }
+            | Shape::Pointer { .. }
+            | Shape::CoopMatrix { .. }
+            | Shape::Other => None,
         }
     }
 

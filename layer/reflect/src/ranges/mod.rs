@@ -174,6 +174,22 @@ pub struct Footprint {
     reasons: Vec<String>,
     /// The ranges of push constants that matter, in bytes: offset and length.
     pushes: Vec<(u32, u32)>,
+    fault: Fault,
+}
+
+/// A deliberate fault of the analysis, for tests of the tests.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fault {
+    /// None.
+    #[default]
+    None,
+    /// Loops are taken to have one round less than they may have.
+    LoopsEndEarly,
+    /// `a < b` is taken for `a + 1 < b`.
+    StrictIsStricter,
+    /// The remainder of a division by n is taken to be less than n - 1.
+    RestsAreSmaller,
 }
 
 /// Numbers of reasons that every footprint has.
@@ -196,7 +212,8 @@ impl Footprint {
         let words = specialize(words, specialization)?;
         let parsed = module::parse(&words)?;
         let compute = Stage::Compute;
-        let entry = parsed.entries.iter().find(|entry| entry.name == name && effects::stage(entry.model) == compute);
+        let entry =
+            parsed.entries.iter().find(|entry| entry.name == name && effects::stage(entry.model) == compute);
         let entry = entry.ok_or_else(|| ReflectError::NoEntryPoint { name: name.to_owned() })?;
         let reflected = effects::entry_point(&parsed, entry);
         let mut reasons = vec![
@@ -213,7 +230,12 @@ impl Footprint {
             }
         };
         let place = |variable: &u32| {
-            parsed.decorations.set.get(variable).copied().zip(parsed.decorations.binding.get(variable).copied())
+            parsed
+                .decorations
+                .set
+                .get(variable)
+                .copied()
+                .zip(parsed.decorations.binding.get(variable).copied())
         };
         let mut footprint = Footprint {
             entry: reflected,
@@ -223,6 +245,7 @@ impl Footprint {
             lost: Vec::new(),
             reasons: Vec::new(),
             pushes: Vec::new(),
+            fault: Fault::None,
         };
         match built {
             Ok(mut compiled) => {
@@ -278,6 +301,12 @@ impl Footprint {
         self.pushes.dedup();
     }
 
+    /// The same footprint, with a fault built in.
+    #[doc(hidden)]
+    pub fn with_fault(self, fault: Fault) -> Footprint {
+        Footprint { fault, ..self }
+    }
+
     /// What the entry point does, with the specialization constants folded.
     pub fn entry_point(&self) -> &EntryPoint {
         &self.entry
@@ -302,7 +331,7 @@ impl Footprint {
     /// microseconds: keep the result (see [`Cache`]).
     pub fn evaluate(&self, dispatch: &Dispatch<'_>) -> Extents {
         let Some(compiled) = &self.compiled else { return self.everything() };
-        let mut walk = Walk::new(compiled, &self.block_of, *dispatch, (WRAP, MISSING_PUSH));
+        let mut walk = Walk::new(compiled, &self.block_of, *dispatch, (WRAP, MISSING_PUSH), self.fault);
         walk.run();
         if walk.failed {
             return self.everything();

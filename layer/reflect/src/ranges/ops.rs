@@ -99,9 +99,22 @@ impl Builder<'_, '_> {
             Op::Undef => self.opaque_because(ty, inst),
             Op::ConvertPtrToU | Op::ConvertUToPtr | Op::Bitcast => self.reinterpret(frame, block, inst),
             Op::Phi => self.opaque_because(ty, inst),
-            Op::AtomicLoad | Op::AtomicExchange | Op::AtomicIIncrement | Op::AtomicIDecrement | Op::AtomicIAdd
-            | Op::AtomicISub | Op::AtomicSMin | Op::AtomicUMin | Op::AtomicSMax | Op::AtomicUMax | Op::AtomicAnd
-            | Op::AtomicOr | Op::AtomicXor | Op::AtomicFAddEXT | Op::AtomicFMinEXT | Op::AtomicFMaxEXT
+            Op::AtomicLoad
+            | Op::AtomicExchange
+            | Op::AtomicIIncrement
+            | Op::AtomicIDecrement
+            | Op::AtomicIAdd
+            | Op::AtomicISub
+            | Op::AtomicSMin
+            | Op::AtomicUMin
+            | Op::AtomicSMax
+            | Op::AtomicUMax
+            | Op::AtomicAnd
+            | Op::AtomicOr
+            | Op::AtomicXor
+            | Op::AtomicFAddEXT
+            | Op::AtomicFMinEXT
+            | Op::AtomicFMaxEXT
             | Op::AtomicCompareExchange => {
                 let pointer = self.pointer(frame, block, inst.word(3));
                 let write = op != Op::AtomicLoad;
@@ -187,9 +200,10 @@ impl Builder<'_, '_> {
                 // The stride counts what the pointer points to; where that is a vector, taking the whole vector for
                 // the unit covers the reading in which its components are counted.
                 let unit = self.layout.size(pointer.ty, Default::default());
-                lines.zip(size).zip(unit).and_then(|(((lines, along), size), unit)| {
-                    Some((lines, along.checked_mul(size)?, unit))
-                })
+                lines
+                    .zip(size)
+                    .zip(unit)
+                    .and_then(|(((lines, along), size), unit)| Some((lines, along.checked_mul(size)?, unit)))
             }
             _ => None,
         };
@@ -232,7 +246,8 @@ impl Builder<'_, '_> {
     fn insert(&mut self, frame: &Frame, block: Block, inst: &Inst<'_>) -> Val {
         let ty = inst.word(1);
         let reason = self.because(inst);
-        let (Some(bits), Some((part, start))) = (self.layout.leaf_bits(ty), self.part(ty, inst.from(5))) else {
+        let (Some(bits), Some((part, start))) = (self.layout.leaf_bits(ty), self.part(ty, inst.from(5)))
+        else {
             return self.opaque(ty, reason);
         };
         let (object, whole) = (self.val(frame, block, inst.word(3)), self.val(frame, block, inst.word(4)));
@@ -264,11 +279,13 @@ impl Builder<'_, '_> {
     fn reinterpret(&mut self, frame: &Frame, block: Block, inst: &Inst<'_>) -> Val {
         let (ty, from, reason) = (inst.word(1), inst.word(3), self.because(inst));
         let from_ty = self.parsed.type_of(from);
-        let logical = |ty: u32| matches!(self.layout.shape(ty), Shape::Pointer { class, .. } if !is_physical(*class));
+        let logical =
+            |ty: u32| matches!(self.layout.shape(ty), Shape::Pointer { class, .. } if !is_physical(*class));
         if logical(ty) || logical(from_ty) {
             return self.opaque(ty, reason);
         }
-        let (Some(to_bits), Some(from_bits)) = (self.layout.leaf_bits(ty), self.layout.leaf_bits(from_ty)) else {
+        let (Some(to_bits), Some(from_bits)) = (self.layout.leaf_bits(ty), self.layout.leaf_bits(from_ty))
+        else {
             return self.opaque(ty, reason);
         };
         let val = self.val(frame, block, from);
@@ -344,7 +361,9 @@ impl Builder<'_, '_> {
             let mut values = Vec::with_capacity(sources.len());
             for (val, widths) in &sources {
                 match widths.get(index) {
-                    Some(width) if *width != 0 => values.push(self.leaf_of(block, val, index, *width, reason)),
+                    Some(width) if *width != 0 => {
+                        values.push(self.leaf_of(block, val, index, *width, reason))
+                    }
                     _ => values.push(NONE),
                 }
             }

@@ -12,16 +12,31 @@ use crate::words::Inst;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Root {
     /// A descriptor's memory; whether the first index is still to pick the descriptor of an array.
-    Variable { variable: u32, array: bool },
+    Variable {
+        variable: u32,
+        array: bool,
+    },
     /// An address.
-    Address { base: Value },
+    Address {
+        base: Value,
+    },
     Push,
     /// A local variable, from a leaf on.
-    Local { local: u32, leaf: usize },
+    Local {
+        local: u32,
+        leaf: usize,
+    },
     /// Some part, not known which, of that many leaves of a local variable.
-    LocalAny { local: u32, leaf: usize, count: usize },
+    LocalAny {
+        local: u32,
+        leaf: usize,
+        count: usize,
+    },
     /// A built-in input; which component, once that is known.
-    BuiltIn { built_in: u32, component: Option<u64> },
+    BuiltIn {
+        built_in: u32,
+        component: Option<u64>,
+    },
     /// Memory that isn't followed and that no descriptor reaches: shared memory, other inputs.
     Elsewhere,
     /// A pointer whose origin isn't followed here.
@@ -94,59 +109,61 @@ impl Builder<'_, '_> {
                     None => lost(pointer),
                 }
             }
-            Root::Variable { .. } | Root::Address { .. } | Root::Push => match self.layout.shape(pointer.ty) {
-                Shape::Struct { members } => {
-                    let member = known.and_then(|index| u32::try_from(index).ok());
-                    let found = member.and_then(|m| {
-                        Some((m, *members.get(m as usize)?, self.layout.member(pointer.ty, m)?))
-                    });
-                    match found {
-                        Some((member, ty, offset)) => {
-                            pointer.matrix = self.layout.matrix(pointer.ty, member);
-                            pointer.offset.constant += offset as i64;
-                            pointer.ty = ty;
+            Root::Variable { .. } | Root::Address { .. } | Root::Push => {
+                match self.layout.shape(pointer.ty) {
+                    Shape::Struct { members } => {
+                        let member = known.and_then(|index| u32::try_from(index).ok());
+                        let found = member.and_then(|m| {
+                            Some((m, *members.get(m as usize)?, self.layout.member(pointer.ty, m)?))
+                        });
+                        match found {
+                            Some((member, ty, offset)) => {
+                                pointer.matrix = self.layout.matrix(pointer.ty, member);
+                                pointer.offset.constant += offset as i64;
+                                pointer.ty = ty;
+                            }
+                            None => lost(pointer),
                         }
-                        None => lost(pointer),
                     }
-                }
-                Shape::Array { of, .. } | Shape::Runtime { of } => match self.layout.stride(pointer.ty) {
-                    Some(stride) => {
-                        let of = *of;
-                        self.advance(pointer, index, stride);
-                        pointer.ty = of;
-                    }
-                    None => lost(pointer),
-                },
-                Shape::Matrix { column, .. } => {
-                    let column = *column;
-                    let scalar = self.layout.element(column);
-                    let size = scalar.and_then(|ty| self.layout.size(ty, MatrixLayout::default()));
-                    match size {
-                        Some(size) if pointer.matrix.row_major => {
-                            self.advance(pointer, index, size);
-                            pointer.component = Some(pointer.matrix.stride);
-                            pointer.ty = column;
-                        }
-                        Some(_) => {
-                            let stride = pointer.matrix.stride;
+                    Shape::Array { of, .. } | Shape::Runtime { of } => match self.layout.stride(pointer.ty) {
+                        Some(stride) => {
+                            let of = *of;
                             self.advance(pointer, index, stride);
-                            pointer.ty = column;
-                        }
-                        None => lost(pointer),
-                    }
-                }
-                Shape::Vector { of, .. } => {
-                    let of = *of;
-                    match pointer.component.take().or(self.layout.size(of, MatrixLayout::default())) {
-                        Some(size) => {
-                            self.advance(pointer, index, size);
                             pointer.ty = of;
                         }
                         None => lost(pointer),
+                    },
+                    Shape::Matrix { column, .. } => {
+                        let column = *column;
+                        let scalar = self.layout.element(column);
+                        let size = scalar.and_then(|ty| self.layout.size(ty, MatrixLayout::default()));
+                        match size {
+                            Some(size) if pointer.matrix.row_major => {
+                                self.advance(pointer, index, size);
+                                pointer.component = Some(pointer.matrix.stride);
+                                pointer.ty = column;
+                            }
+                            Some(_) => {
+                                let stride = pointer.matrix.stride;
+                                self.advance(pointer, index, stride);
+                                pointer.ty = column;
+                            }
+                            None => lost(pointer),
+                        }
                     }
+                    Shape::Vector { of, .. } => {
+                        let of = *of;
+                        match pointer.component.take().or(self.layout.size(of, MatrixLayout::default())) {
+                            Some(size) => {
+                                self.advance(pointer, index, size);
+                                pointer.ty = of;
+                            }
+                            None => lost(pointer),
+                        }
+                    }
+                    _ => lost(pointer),
                 }
-                _ => lost(pointer),
-            },
+            }
             Root::Local { local, leaf } => {
                 match known.and_then(|index| self.layout.part(pointer.ty, index)) {
                     Some((ty, start)) => {
@@ -294,7 +311,9 @@ impl Builder<'_, '_> {
     /// Byte offset of each leaf behind a pointer into push constants.
     fn leaf_offsets(&self, pointer: &Pointer, out: &mut Vec<u64>) {
         let Ok(start) = u64::try_from(pointer.offset.constant) else { return };
-        if let (Some(distance), Shape::Vector { count, .. }) = (pointer.component, self.layout.shape(pointer.ty)) {
+        if let (Some(distance), Shape::Vector { count, .. }) =
+            (pointer.component, self.layout.shape(pointer.ty))
+        {
             return out.extend((0..*count).map(|i| start + i * distance));
         }
         self.offsets_within(pointer.ty, pointer.matrix, start, out);

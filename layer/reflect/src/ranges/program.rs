@@ -81,7 +81,12 @@ pub(crate) enum Node {
     Un(Unary, Value),
     Bin(Binary, Value, Value),
     /// `(((n * magic) >> 32) + n) >> shift`, the division by a constant that has been turned into a product.
-    FastDiv { n: Value, magic: Value, shift: Value, sum: Value },
+    FastDiv {
+        n: Value,
+        magic: Value,
+        shift: Value,
+        sum: Value,
+    },
     Select(Value, Value, Value),
     /// One operand for each edge into the block, by the block that it comes from.
     Phi(Vec<(Block, Value)>),
@@ -111,9 +116,7 @@ impl End {
             End::Stop => Vec::new(),
             End::Goto(to) => vec![*to],
             End::If(_, yes, no) => vec![*yes, *no],
-            End::Switch(_, cases, default) => {
-                cases.iter().map(|(_, to)| *to).chain([*default]).collect()
-            }
+            End::Switch(_, cases, default) => cases.iter().map(|(_, to)| *to).chain([*default]).collect(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What conditions prove, and whether they are decided.
 
+use super::Fault;
 use super::form::Form;
 use super::program::{Binary as B, Block, End, Node, Unary as U, Value};
 use super::walk::Walk;
@@ -87,7 +88,8 @@ impl Walk<'_> {
             Node::Bin(op @ (B::And | B::Or), a, b) => {
                 let both = (*op == B::And) == truth;
                 if both {
-                    return self.refine_within(*a, truth, depth - 1) && self.refine_within(*b, truth, depth - 1);
+                    return self.refine_within(*a, truth, depth - 1)
+                        && self.refine_within(*b, truth, depth - 1);
                 }
                 // One of the two: if the other is decided otherwise, this one.
                 match (self.decide(*a), self.decide(*b)) {
@@ -123,7 +125,9 @@ impl Walk<'_> {
                 let (x, y) = (self.pin(*a, signed), self.pin(*b, signed));
                 let strict = matches!(op, B::ULt | B::SLt);
                 let form = if truth {
-                    x.plus(&y, -1).and_then(|form| form.shifted(i128::from(strict)))
+                    let stricter = strict && self.fault == Fault::StrictIsStricter;
+                    let by = i128::from(strict) + i128::from(stricter);
+                    x.plus(&y, -1).and_then(|form| form.shifted(by))
                 } else {
                     // Not a < b: b ≤ a; not a ≤ b: b < a.
                     y.plus(&x, -1).and_then(|form| form.shifted(i128::from(!strict)))
@@ -146,7 +150,12 @@ impl Walk<'_> {
         }
         let mut possible = Vec::new();
         for (from, value) in operands {
-            if self.edge_is_live(*from, block) && self.decide(*value) != Some(!truth) {
+            // What the operand was where it came from: there its own branch may have decided it.
+            let brought = self.brought(*from, block, phi).map(|known| known != 0);
+            if self.edge_is_live(*from, block)
+                && brought != Some(!truth)
+                && self.decide(*value) != Some(!truth)
+            {
                 possible.push((*from, *value));
             }
         }
@@ -192,9 +201,9 @@ impl Walk<'_> {
                     }
                     (_, _, true) => match exact.known() {
                         // The default is taken when no case fits.
-                        Some(known) => {
-                            !cases.iter().any(|(literal, target)| i128::from(*literal) == known && *target != to)
-                        }
+                        Some(known) => !cases
+                            .iter()
+                            .any(|(literal, target)| i128::from(*literal) == known && *target != to),
                         None => true,
                     },
                     _ => true,

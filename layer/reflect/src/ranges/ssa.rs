@@ -86,11 +86,6 @@ impl Ssa {
         }
     }
 
-    /// Whether all edges into a block are there.
-    pub fn sealed(&self, block: Block) -> bool {
-        self.building[block as usize].missing == 0
-    }
-
     fn push(&mut self, typed: Typed, pool: bool) -> Value {
         if self.program.nodes.len() >= MOST_NODES {
             self.overflow = true;
@@ -197,7 +192,11 @@ impl Ssa {
         }
         match (op, known_a, known_b) {
             (Binary::Add | Binary::Or | Binary::Xor, Some(0), _) => return b,
-            (Binary::Add | Binary::Sub | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr, _, Some(0)) => {
+            (
+                Binary::Add | Binary::Sub | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr,
+                _,
+                Some(0),
+            ) => {
                 return a;
             }
             (Binary::Mul, Some(1), _) => return b,

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use super::Fault;
 use super::form::{Atom, Form};
 use super::program::Reason;
 
@@ -15,6 +16,8 @@ pub(crate) const FAR: i128 = 1 << 100;
 const NEWEST: usize = 64;
 /// How many inequalities may be used one after the other for one bound.
 const CHAIN: usize = 4;
+/// How far a narrower bound is passed on from atom to atom.
+const ROUNDS: usize = 3;
 /// Most atoms before an evaluation is given up.
 const MOST_ATOMS: usize = 200_000;
 
@@ -58,9 +61,14 @@ pub(crate) struct State {
     divisions: HashMap<Atom, Division>,
     /// Divisions that hold here: the whole, the divisor, the quotient and the rest.
     divided: Vec<(Form, i128, Form, Form)>,
+    fault: Fault,
 }
 
 impl State {
+    pub fn new(fault: Fault) -> State {
+        State { fault, ..State::default() }
+    }
+
     /// Whether the evaluation has become too large.
     pub fn overflow(&self) -> bool {
         self.atoms.len() > MOST_ATOMS
@@ -72,10 +80,6 @@ impl State {
         }
         self.atoms.push(AtomInfo { low, high, reason });
         Form::atom(self.atoms.len() as Atom - 1)
-    }
-
-    pub fn atom(&self, atom: Atom) -> AtomInfo {
-        self.atoms[atom as usize]
     }
 
     pub fn mark(&self) -> Mark {
@@ -164,21 +168,65 @@ impl State {
         }
     }
 
+    /// Bounds from the atoms alone: quick, and not as good.
+    pub fn plain_bounds(&self, form: &Form) -> (i128, i128) {
+        let (mut low, mut high) = (form.constant, form.constant);
+        for (atom, factor) in &form.terms {
+            let info = self.atoms[*atom as usize];
+            let (Some(a), Some(b)) = (factor.checked_mul(info.low), factor.checked_mul(info.high)) else {
+                return (-FAR, FAR);
+            };
+            low = low.saturating_add(a.min(b));
+            high = high.saturating_add(a.max(b));
+        }
+        (low.clamp(-FAR, FAR), high.clamp(-FAR, FAR))
+    }
+
     /// Takes `form ≤ 0` for true; false where it can't be.
     pub fn assume(&mut self, form: &Form) -> bool {
-        if self.lower(form) > 0 {
-            return false;
-        }
         if self.upper(form) <= 0 {
             return true;
         }
-        let limit = -form.constant;
-        let bare = Form { constant: 0, terms: form.terms.clone() };
-        for (atom, factor) in &form.terms {
+        if self.lower(form) > 0 {
+            return false;
+        }
+        let bare =
+            Inequality { limit: -form.constant, form: Form { constant: 0, terms: form.terms.clone() } };
+        let mut changed = Vec::new();
+        if !self.tighten(&bare, &mut changed) {
+            return false;
+        }
+        if bare.form.terms.len() > 1 {
+            self.inequalities.push(bare);
+        }
+        // What became narrower may narrow its neighbours: a quotient, when its numerator was bounded.
+        for _ in 0..ROUNDS {
+            let moved = std::mem::take(&mut changed);
+            if moved.is_empty() {
+                break;
+            }
+            let from = self.inequalities.len().saturating_sub(NEWEST);
+            for index in from..self.inequalities.len() {
+                let inequality = &self.inequalities[index];
+                if !moved.iter().any(|atom| inequality.form.factor(*atom) != 0) {
+                    continue;
+                }
+                let inequality = inequality.clone();
+                if !self.tighten(&inequality, &mut changed) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Narrows the atoms of an inequality as far as the others' bounds allow; false where nothing is left.
+    fn tighten(&mut self, inequality: &Inequality, changed: &mut Vec<Atom>) -> bool {
+        for (atom, factor) in &inequality.form.terms {
             // factor · atom ≤ limit − (the rest at its least)
-            let mut rest = bare.clone();
+            let mut rest = inequality.form.clone();
             rest.terms.retain(|(other, _)| other != atom);
-            let left = limit.saturating_sub(self.lower(&rest));
+            let left = inequality.limit.saturating_sub(self.plain_bounds(&rest).0);
             let info = self.atoms[*atom as usize];
             let (low, high) = if *factor > 0 {
                 (info.low, info.high.min(left.div_euclid(*factor)))
@@ -192,10 +240,8 @@ impl State {
                 self.undo.push((*atom, info.low, info.high));
                 let info = &mut self.atoms[*atom as usize];
                 (info.low, info.high) = (low, high);
+                changed.push(*atom);
             }
-        }
-        if bare.terms.len() > 1 {
-            self.inequalities.push(Inequality { form: bare, limit });
         }
         true
     }
@@ -205,9 +251,8 @@ impl State {
         let (outer, inner) = whole.split(divisor);
         let (low, high) = self.bounds(&inner);
         let (first, last) = (low.div_euclid(divisor), high.div_euclid(divisor));
-        let join = |quotient: &Form, rest: Form| {
-            (outer.plus(quotient, 1).unwrap_or_else(|| outer.clone()), rest)
-        };
+        let join =
+            |quotient: &Form, rest: Form| (outer.plus(quotient, 1).unwrap_or_else(|| outer.clone()), rest);
         if first == last {
             let rest = inner.shifted(-first * divisor).unwrap_or_default();
             return join(&Form::constant(first), rest);
@@ -221,14 +266,16 @@ impl State {
         // What divides every factor and the divisor divides the remainder's distance from the constant.
         let step = inner.terms.iter().fold(divisor, |step, (_, factor)| gcd(step, *factor));
         let quotient = self.fresh(first, last, reason);
-        let rest = self.fresh(0, divisor / step - 1, 0);
+        let smaller = i128::from(self.fault == Fault::RestsAreSmaller);
+        let rest = self.fresh(0, (divisor / step - 1 - smaller).max(0), 0);
         let rest = rest.times(step).and_then(|rest| rest.shifted(inner.constant.rem_euclid(step)));
         let rest = rest.unwrap_or_default();
         if let Some((atom, _)) = quotient.terms.first() {
             let known = Division { divisor, whole: inner.clone(), rest: rest.clone() };
             self.divisions.insert(*atom, known);
         }
-        let equal = quotient.times(divisor).and_then(|q| q.plus(&rest, 1)).and_then(|sum| sum.plus(&inner, -1));
+        let equal =
+            quotient.times(divisor).and_then(|q| q.plus(&rest, 1)).and_then(|sum| sum.plus(&inner, -1));
         if let Some(equal) = equal {
             self.note(&equal);
             if let Some(negated) = equal.times(-1) {

@@ -37,8 +37,13 @@ impl Walk<'_> {
 
     /// A form congruent to `form` that stays within the width, if the bounds show that there is one.
     fn exact_form(&self, form: &Form, bits: u8, signed: bool) -> Option<Form> {
-        let (low, high) = self.state.bounds(form);
         let (least, most) = window(bits, signed);
+        // Mostly the atoms' own bounds do.
+        let (low, high) = self.state.plain_bounds(form);
+        if low >= least && high <= most {
+            return Some(form.clone());
+        }
+        let (low, high) = self.state.bounds(form);
         if low >= least && high <= most {
             return Some(form.clone());
         }
@@ -59,6 +64,8 @@ impl Walk<'_> {
         let compiled = self.compiled;
         let typed = &compiled.program.nodes[value as usize];
         let bits = typed.bits;
+        // In a loop's next walk its earlier value counts no more, or a truth would confirm itself.
+        self.done[value as usize] = false;
         let form = match &typed.node {
             Node::Const(constant) => Form::constant(i128::from(*constant)),
             Node::Push(offset) => self.push(*offset, bits),
@@ -95,8 +102,7 @@ impl Walk<'_> {
         let size = self.compiled.program.local_size;
         match input {
             Input::WorkgroupId(axis) => {
-                let (base, count) =
-                    (self.dispatch.base[axis as usize], self.dispatch.groups[axis as usize]);
+                let (base, count) = (self.dispatch.base[axis as usize], self.dispatch.groups[axis as usize]);
                 let first = i128::from(base);
                 self.state.fresh(first, first + i128::from(count) - 1, 0)
             }
@@ -147,7 +153,8 @@ impl Walk<'_> {
                 None => {
                     let (x, y) = (self.exact(a, false), self.exact(b, false));
                     let ((x_low, x_high), (y_low, y_high)) = (self.state.bounds(&x), self.state.bounds(&y));
-                    let fits = y_low >= 0 && y_high < i128::from(bits) && x_high < 1 << (i128::from(bits) - y_high);
+                    let fits =
+                        y_low >= 0 && y_high < i128::from(bits) && x_high < 1 << (i128::from(bits) - y_high);
                     let reason = self.state.reason(&x).max(self.state.reason(&y));
                     fits.then(|| self.state.fresh(x_low << y_low, x_high << y_high, reason))
                 }
@@ -194,7 +201,9 @@ impl Walk<'_> {
                 let product = self.state.fresh(low, high, reason);
                 // x·y lies between the lines x·y_low, x·y_high and their mirror images.
                 if xl >= 0 && yl >= 0 {
-                    for (line, factor, above) in [(&x, yh, true), (&y, xh, true), (&x, yl, false), (&y, xl, false)] {
+                    for (line, factor, above) in
+                        [(&x, yh, true), (&y, xh, true), (&x, yl, false), (&y, xl, false)]
+                    {
                         let difference = product.plus(line, -factor);
                         let difference =
                             if above { difference } else { difference.and_then(|form| form.times(-1)) };

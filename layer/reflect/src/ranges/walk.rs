@@ -15,7 +15,7 @@ use super::form::Form;
 use super::program::{Block, End, Node, Program, Span, Target, Value};
 use super::state::{FAR, State};
 use super::transfer::window;
-use super::{Dispatch, Hull, Place};
+use super::{Dispatch, Fault, Hull, Place};
 
 /// Most nodes that are evaluated for one dispatch.
 const FUEL: u64 = 3_000_000;
@@ -35,7 +35,7 @@ pub(crate) struct Walk<'a> {
     pub dispatch: Dispatch<'a>,
     pub state: State,
     pub forms: Vec<Form>,
-    done: Vec<bool>,
+    pub done: Vec<bool>,
     /// Edges that can be taken, by their source.
     edges: Vec<Vec<Edge>>,
     /// The atom that counts the rounds of each loop that is being walked.
@@ -44,6 +44,7 @@ pub(crate) struct Walk<'a> {
     pub found: Vec<(Target, Place)>,
     fuel: u64,
     pub failed: bool,
+    pub fault: Fault,
     /// Numbers of the reasons "wraps" and "push constants that were not given".
     pub wrap: u32,
     pub missing_push: u32,
@@ -73,12 +74,14 @@ impl<'a> Walk<'a> {
         block_of: &'a [Block],
         dispatch: Dispatch<'a>,
         (wrap, missing_push): (u32, u32),
+        fault: Fault,
     ) -> Walk<'a> {
         let nodes = compiled.program.nodes.len();
         Walk {
             compiled,
             dispatch,
-            state: State::default(),
+            state: State::new(fault),
+            fault,
             forms: vec![Form::default(); nodes],
             done: vec![false; nodes],
             edges: vec![Vec::new(); compiled.program.blocks.len()],
@@ -108,6 +111,13 @@ impl<'a> Walk<'a> {
         self.edges[from as usize].iter().any(|edge| edge.to == to)
     }
 
+    /// What an edge brought to a phi, where that is one number.
+    pub fn brought(&self, from: Block, to: Block, phi: Value) -> Option<i128> {
+        let index = self.phis(to).position(|other| other == phi)?;
+        let edge = self.edges[from as usize].iter().find(|edge| edge.to == to)?;
+        edge.phis.get(index)?.0.known()
+    }
+
     /// Walks everything.
     pub fn run(&mut self) {
         if self.dispatch.groups.contains(&0) || self.program().local_size.contains(&0) {
@@ -131,6 +141,9 @@ impl<'a> Walk<'a> {
         }
         let program = self.program();
         for (index, phi) in self.phis(block).enumerate() {
+            if !(aim.record || self.compiled.steers[phi as usize]) {
+                continue;
+            }
             let mut found = Vec::new();
             for from in &self.compiled.entering[block as usize] {
                 let edge = self.edges[*from as usize].iter().find(|edge| edge.to == block);
@@ -159,15 +172,18 @@ impl<'a> Walk<'a> {
             return;
         }
         for value in nodes {
-            self.evaluate(*value);
-            self.done[*value as usize] = true;
+            // Before a loop is understood only what steers it is of interest.
+            if aim.record || self.compiled.steers[*value as usize] {
+                self.evaluate(*value);
+                self.done[*value as usize] = true;
+            }
         }
         if aim.record {
             for access in &program.blocks[block as usize].accesses {
                 self.access(access);
             }
         }
-        self.leave(block);
+        self.leave(block, aim);
         for child in &self.compiled.children[block as usize] {
             if aim.within.is_some_and(|header| !self.compiled.loops[&header].blocks.contains(child)) {
                 continue;
@@ -186,7 +202,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Notes the edges that leave a block, and what they bring to phis.
-    fn leave(&mut self, block: Block) {
+    fn leave(&mut self, block: Block, aim: Aim) {
         let program = self.program();
         let end = &program.blocks[block as usize].end;
         let mut targets = match end {
@@ -213,10 +229,16 @@ impl<'a> Walk<'a> {
                 let mut phis = Vec::new();
                 for phi in self.phis(to) {
                     let Node::Phi(operands) = &program.nodes[phi as usize].node else { continue };
+                    if !(aim.record || self.compiled.steers[phi as usize]) {
+                        phis.push((Form::default(), (0, 0)));
+                        continue;
+                    }
                     let operand = operands.iter().find(|(from, _)| *from == block).map(|(_, value)| *value);
                     phis.push(match operand {
                         Some(value) if self.bits(value) == 1 => match self.decide(value) {
-                            Some(truth) => (Form::constant(i128::from(truth)), (i128::from(truth), i128::from(truth))),
+                            Some(truth) => {
+                                (Form::constant(i128::from(truth)), (i128::from(truth), i128::from(truth)))
+                            }
                             None => (self.forms[value as usize].clone(), (0, 1)),
                         },
                         Some(value) => {
@@ -251,7 +273,8 @@ impl<'a> Walk<'a> {
                 let edge = self.edges[*from as usize].iter().find(|edge| edge.to == header);
                 found.extend(edge.and_then(|edge| edge.phis.get(index)).cloned());
             }
-            let hull = found.iter().fold((i128::MAX, i128::MIN), |(l, h), (_, (a, b))| (l.min(*a), h.max(*b)));
+            let hull =
+                found.iter().fold((i128::MAX, i128::MIN), |(l, h), (_, (a, b))| (l.min(*a), h.max(*b)));
             let form = self.join(&found, self.bits(*phi));
             starts.push((form, hull));
         }
@@ -286,7 +309,7 @@ impl<'a> Walk<'a> {
             let guess = Guess { rounds, free: self.no_larger(&phis, &steps, &starts) };
             walk(self, &guess, inner);
             let mut next = self.next_guess(header, &phis, &steps, &starts);
-            if next.rounds > guess.rounds {
+            if next.rounds.min(FAR) > guess.rounds {
                 continue;
             }
             let held = |index: usize| match (guess.free[index], next.free[index]) {
@@ -299,10 +322,11 @@ impl<'a> Walk<'a> {
                 let guess = Guess { rounds, free: vec![None; phis.len()] };
                 walk(self, &guess, inner);
                 next = self.next_guess(header, &phis, &steps, &starts);
-                if next.rounds > guess.rounds {
+                if next.rounds.min(FAR) > guess.rounds {
                     continue;
                 }
             }
+            next.rounds = next.rounds.min(FAR);
             proved = Some(next);
             break;
         }
@@ -312,7 +336,8 @@ impl<'a> Walk<'a> {
             let next = self.next_guess(header, &phis, &steps, &starts);
             Guess { rounds: next.rounds.min(FAR), ..next }
         });
-        walk(self, &guess, aim);
+        let early = i128::from(self.fault == Fault::LoopsEndEarly);
+        walk(self, &Guess { rounds: (guess.rounds - early).max(0), ..guess }, aim);
     }
 
     /// The constant by which a phi changes each round, if it is one.

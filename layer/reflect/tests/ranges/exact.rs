@@ -1,0 +1,125 @@
+//! How tight the extents are: small shaders, each with the extent that it must have to the byte.
+//!
+//! Without these "everything" would pass the tests of soundness.
+
+use zinc_reflect::{Dispatch, Extent, Specialization};
+
+use crate::{footprint, tools};
+
+/// The written extent of binding 0 of a shader with this body.
+fn written(body: &str, push: &[u32], groups: [u32; 3]) -> Extent {
+    written_with(body, push, groups, &Specialization::none())
+}
+
+fn written_with(body: &str, push: &[u32], groups: [u32; 3], specialization: &Specialization) -> Extent {
+    let text = format!(
+        "#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types : require
+layout(local_size_x = 64) in;
+layout(constant_id = 0) const uint S = 4;
+layout(std430, binding = 0) buffer O {{ uint o[]; }};
+layout(std430, binding = 1) buffer I {{ uint i[]; }};
+layout(push_constant) uniform P {{ uint a; uint b; uint c; uint d; uint e; uint f; }} p;
+uint fastdiv(uint n, uint mp, uint l) {{ uint high, low; umulExtended(n, mp, high, low); return (high + n) >> l; }}
+void main() {{ const uint x = gl_GlobalInvocationID.x; {body} }}"
+    );
+    let file = tempfile::Builder::new().suffix(".comp").tempfile().expect("a temporary file");
+    std::fs::write(file.path(), text).expect("the temporary file can be written");
+    let words = tools::compile(file.path(), "vulkan1.1");
+    let push: Vec<u8> = push.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let footprint = footprint(&words, specialization);
+    let dispatch = Dispatch { push_constants: &push, groups, base: [0; 3] };
+    footprint.evaluate(&dispatch).binding(0, 0).expect("the shader has the binding").write
+}
+
+fn bytes(start: u64, end: u64) -> Extent {
+    Extent::Bytes { start, end, because: None }
+}
+
+#[test]
+fn an_index_is_as_large_as_the_dispatch_makes_it() {
+    assert_eq!(written("o[x] = 1;", &[], [3, 1, 1]), bytes(0, 3 * 64 * 4));
+}
+
+#[test]
+fn a_push_constant_moves_the_extent() {
+    assert_eq!(written("o[x + p.a] = 1;", &[1000], [1, 1, 1]), bytes(4000, 4256));
+}
+
+#[test]
+fn a_guard_bounds_what_is_behind_it() {
+    assert_eq!(written("if (x >= p.a) return; o[x] = 1;", &[100], [8, 1, 1]), bytes(0, 400));
+    assert_eq!(written("if (x < p.a && x >= p.b) o[x] = 1;", &[100, 50], [8, 1, 1]), bytes(200, 400));
+    assert_eq!(written("if (x >= p.a || x < p.b) return; o[x] = 1;", &[100, 50], [8, 1, 1]), bytes(200, 400));
+}
+
+#[test]
+fn a_guard_that_never_holds_leaves_nothing() {
+    assert_eq!(written("if (p.a == 7) o[x] = 1;", &[6], [8, 1, 1]), Extent::Nothing);
+}
+
+#[test]
+fn a_loop_reaches_as_far_as_its_bounds() {
+    assert_eq!(written("for (uint j = x; j < p.a; j += 64) o[j] = 1;", &[1000], [1, 1, 1]), bytes(0, 4000));
+    assert_eq!(written("for (int j = int(p.a) - 1; j >= 2; --j) o[j] = 1;", &[9], [1, 1, 1]), bytes(8, 36));
+    let nested = "for (uint r = 0; r < p.a; ++r) for (uint c = 0; c < p.b; ++c) o[r * p.c + c] = 1;";
+    assert_eq!(written(nested, &[5, 7, 100], [1, 1, 1]), bytes(0, (4 * 100 + 7) * 4));
+}
+
+#[test]
+fn a_quotient_and_its_rest_find_each_other_again() {
+    let body = "uint row = x / p.a, column = x - row * p.a; if (x < p.b) o[row * 1000 + column] = 1;";
+    assert_eq!(written(body, &[10, 35], [1, 1, 1]), bytes(0, (3 * 1000 + 5) * 4));
+}
+
+#[test]
+fn a_division_by_a_product_is_a_division() {
+    // 12: shift 4, magic (2^32 · (16 − 12)) / 12 + 1.
+    let magic = ((1u64 << 32) * 4 / 12 + 1) as u32;
+    let body = "uint q = fastdiv(x, p.a, p.b); if (x < 24) o[(x - q * 12) + 100 * q] = 1;";
+    assert_eq!(written(body, &[magic, 4], [1, 1, 1]), bytes(0, 112 * 4));
+}
+
+#[test]
+fn a_value_from_memory_is_any_value_unless_it_is_bounded() {
+    assert!(matches!(written("o[i[x]] = 1;", &[], [1, 1, 1]), Extent::Whole { .. }));
+    assert_eq!(written("o[i[x] & 31] = 1;", &[], [1, 1, 1]), bytes(0, 128));
+    let Extent::Bytes { start: 0, end: 160, .. } = written("o[min(i[x], 39)] = 1;", &[], [1, 1, 1]) else {
+        panic!("a minimum bounds it")
+    };
+}
+
+#[test]
+fn small_integers_have_small_ranges() {
+    let body = "uint8_t n = uint8_t(i[x]); o[uint(n)] = 1;";
+    let extent = written(body, &[], [1, 1, 1]);
+    assert!(matches!(extent, Extent::Bytes { start: 0, end: 1024, .. }), "{extent:?}");
+    assert_eq!(
+        written("uint64_t n = uint64_t(p.a) * 16; if (x < 1) o[uint(n)] = 1;", &[5], [1, 1, 1]),
+        bytes(320, 324)
+    );
+}
+
+#[test]
+fn a_specialization_constant_decides_branches_and_strides() {
+    let body = "if (S == 2) o[x * S] = 1;";
+    assert_eq!(written(body, &[], [1, 1, 1]), Extent::Nothing);
+    let two: Specialization = [(0, 2)].into_iter().collect();
+    assert_eq!(written_with(body, &[], [1, 1, 1], &two), bytes(0, (63 * 2 + 1) * 4));
+}
+
+#[test]
+fn arithmetic_that_wraps_on_its_way_comes_back() {
+    assert_eq!(written("o[(x - p.a) + p.a + p.b] = 1;", &[500, 10], [1, 1, 1]), bytes(40, 40 + 256));
+    assert!(matches!(written("o[x - p.a] = 1;", &[1], [1, 1, 1]), Extent::Whole { .. }));
+}
+
+#[test]
+fn no_workgroup_touches_nothing() {
+    assert_eq!(written("o[x] = 1;", &[], [0, 1, 1]), Extent::Nothing);
+}
+
+#[test]
+fn push_constants_that_are_missing_are_any_value() {
+    assert!(matches!(written("o[p.f] = 1;", &[1, 2], [1, 1, 1]), Extent::Whole { .. }));
+}

@@ -1,0 +1,391 @@
+//! A copy of a shader that writes down where it reads and writes.
+//!
+//! Before each access to a buffer the copy computes the byte offset from the access chain's own indices, in the shader,
+//! with the numbers that the invocation really has, and puts it into a log by atomic minimum and maximum. Nothing of
+//! the crate's analysis is used: the copy knows types, strides and offsets from the module and no more.
+
+use std::collections::{BTreeMap, HashMap};
+
+/// A shader that logs.
+pub struct Logged {
+    /// The copy.
+    pub words: Vec<u32>,
+    /// Descriptor set of the log, which is its binding 0.
+    pub set: u32,
+    /// (set, binding, write) of each slot; a slot is two words of the log: the least offset, and the end of the largest.
+    pub slots: Vec<(u32, u32, bool)>,
+}
+
+#[derive(Clone, Debug)]
+enum Type {
+    Number(u32),
+    Int(u32, u32),
+    Vector(u32, u32),
+    Matrix(u32, u32),
+    Array(u32, u32),
+    Runtime(u32),
+    Struct(Vec<u32>),
+    Pointer(u32, u32),
+}
+
+const UNIFORM: u32 = 2;
+const STORAGE_BUFFER: u32 = 12;
+
+#[derive(Default)]
+struct Module {
+    types: HashMap<u32, Type>,
+    constants: HashMap<u32, u64>,
+    type_of: HashMap<u32, u32>,
+    offsets: HashMap<(u32, u32), u32>,
+    matrix_strides: HashMap<(u32, u32), u32>,
+    row_major: HashMap<(u32, u32), bool>,
+    strides: HashMap<u32, u32>,
+    sets: HashMap<u32, u32>,
+    bindings: HashMap<u32, u32>,
+    /// Variables in memory behind descriptors, by id: the type that they hold.
+    buffers: HashMap<u32, u32>,
+    uint: Option<u32>,
+}
+
+fn split(words: &[u32]) -> Vec<&[u32]> {
+    let (mut rest, mut all) = (&words[5..], Vec::new());
+    while let Some(first) = rest.first() {
+        let (inst, tail) = rest.split_at((first >> 16) as usize);
+        all.push(inst);
+        rest = tail;
+    }
+    all
+}
+
+fn op(inst: &[u32]) -> u32 {
+    inst[0] & 0xffff
+}
+
+impl Module {
+    fn read(instructions: &[&[u32]]) -> Module {
+        let mut m = Module::default();
+        for i in instructions {
+            match op(i) {
+                21 => {
+                    m.types.insert(i[1], Type::Int(i[2], i[3]));
+                    if (i[2], i[3]) == (32, 0) {
+                        m.uint = Some(i[1]);
+                    }
+                }
+                22 => drop(m.types.insert(i[1], Type::Number(i[2] / 8))),
+                23 => drop(m.types.insert(i[1], Type::Vector(i[2], i[3]))),
+                24 => drop(m.types.insert(i[1], Type::Matrix(i[2], i[3]))),
+                28 => drop(m.types.insert(i[1], Type::Array(i[2], i[3]))),
+                29 => drop(m.types.insert(i[1], Type::Runtime(i[2]))),
+                30 => drop(m.types.insert(i[1], Type::Struct(i[2..].to_vec()))),
+                32 => drop(m.types.insert(i[1], Type::Pointer(i[2], i[3]))),
+                43 | 50 => {
+                    let high = i.get(4).copied().unwrap_or(0);
+                    m.constants.insert(i[2], u64::from(i[3]) | u64::from(high) << 32);
+                    m.type_of.insert(i[2], i[1]);
+                }
+                59 => {
+                    m.type_of.insert(i[2], i[1]);
+                    if let Some(Type::Pointer(UNIFORM | STORAGE_BUFFER, holds)) = m.types.get(&i[1]) {
+                        m.buffers.insert(i[2], *holds);
+                    }
+                }
+                71 => match i[2] {
+                    6 => drop(m.strides.insert(i[1], i[3])),
+                    33 => drop(m.bindings.insert(i[1], i[3])),
+                    34 => drop(m.sets.insert(i[1], i[3])),
+                    _ => {}
+                },
+                72 => match i[3] {
+                    35 => drop(m.offsets.insert((i[1], i[2]), i[4])),
+                    7 => drop(m.matrix_strides.insert((i[1], i[2]), i[4])),
+                    4 => drop(m.row_major.insert((i[1], i[2]), true)),
+                    _ => {}
+                },
+                // Results with a type, as far as an index or an object could be one.
+                _ if i.len() > 2 && m.types.contains_key(&i[1]) => {
+                    m.type_of.entry(i[2]).or_insert(i[1]);
+                }
+                _ => {}
+            }
+        }
+        m
+    }
+
+    fn size(&self, ty: u32, matrix_stride: u32) -> u32 {
+        match &self.types[&ty] {
+            Type::Number(bytes) => *bytes,
+            Type::Int(bits, _) => bits / 8,
+            Type::Vector(of, count) => self.size(*of, 0) * count,
+            Type::Matrix(column, count) => matrix_stride * (count - 1) + self.size(*column, 0),
+            Type::Array(of, count) => {
+                self.strides[&ty] * (self.constants[count] as u32 - 1) + self.size(*of, matrix_stride)
+            }
+            Type::Struct(members) => (0..members.len() as u32)
+                .map(|m| {
+                    let stride = self.matrix_strides.get(&(ty, m)).copied().unwrap_or(0);
+                    self.offsets[&(ty, m)] + self.size(members[m as usize], stride)
+                })
+                .max()
+                .unwrap_or(0),
+            Type::Runtime(_) => 0,
+            Type::Pointer(..) => 8,
+        }
+    }
+}
+
+/// Where a pointer in the shader points.
+#[derive(Clone, Copy)]
+struct Chain {
+    variable: u32,
+    /// Id of the byte offset, a `uint` of the shader.
+    offset: u32,
+    ty: u32,
+    matrix_stride: u32,
+    /// The first index is still to pick a descriptor.
+    array: bool,
+}
+
+struct Writer {
+    module: Module,
+    next: u32,
+    uint: u32,
+    globals: Vec<u32>,
+    numbers: HashMap<u32, u32>,
+    log: u32,
+    to_uint: u32,
+    scope: u32,
+    slots: BTreeMap<(u32, bool), u32>,
+}
+
+fn put(out: &mut Vec<u32>, op: u32, operands: &[u32]) {
+    out.push((operands.len() as u32 + 1) << 16 | op);
+    out.extend_from_slice(operands);
+}
+
+impl Writer {
+    fn id(&mut self) -> u32 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    fn number(&mut self, value: u32) -> u32 {
+        if let Some(id) = self.numbers.get(&value) {
+            return *id;
+        }
+        let id = self.id();
+        let uint = self.uint;
+        put(&mut self.globals, 43, &[uint, id, value]);
+        self.numbers.insert(value, id);
+        id
+    }
+
+    fn value(&mut self, out: &mut Vec<u32>, op: u32, operands: &[u32]) -> u32 {
+        let id = self.id();
+        let uint = self.uint;
+        put(out, op, &[&[uint, id], operands].concat());
+        id
+    }
+
+    fn as_uint(&mut self, out: &mut Vec<u32>, id: u32) -> u32 {
+        let ty =
+            self.module.type_of.get(&id).copied().unwrap_or_else(|| panic!("an index %{id} without a type"));
+        match self.module.types[&ty] {
+            Type::Int(32, 0) => id,
+            Type::Int(32, _) => self.value(out, 124, &[id]),
+            Type::Int(..) => self.value(out, 113, &[id]),
+            ref other => panic!("an index of type {other:?}"),
+        }
+    }
+
+    fn chain(&mut self, out: &mut Vec<u32>, base: Chain, indices: &[u32]) -> Chain {
+        let mut at = base;
+        for index in indices {
+            let (ty, times) = match self.module.types[&at.ty].clone() {
+                Type::Array(of, _) | Type::Runtime(of) if at.array => {
+                    at.array = false;
+                    (of, 0)
+                }
+                Type::Struct(members) => {
+                    let member = self.module.constants[index] as u32;
+                    let offset = self.module.offsets[&(at.ty, member)];
+                    assert!(
+                        !self.module.row_major.contains_key(&(at.ty, member))
+                            || !has_matrix(&self.module, members[member as usize]),
+                        "row-major matrices"
+                    );
+                    at.matrix_stride = self.module.matrix_strides.get(&(at.ty, member)).copied().unwrap_or(0);
+                    let offset = self.number(offset);
+                    at.offset = self.value(out, 128, &[at.offset, offset]);
+                    at.ty = members[member as usize];
+                    continue;
+                }
+                Type::Array(of, _) | Type::Runtime(of) => (of, self.module.strides[&at.ty]),
+                Type::Vector(of, _) => (of, self.module.size(of, 0)),
+                Type::Matrix(column, _) => (column, at.matrix_stride),
+                other => panic!("an index into {other:?}"),
+            };
+            if times != 0 {
+                let index = self.as_uint(out, *index);
+                let times = self.number(times);
+                let product = self.value(out, 132, &[index, times]);
+                at.offset = self.value(out, 128, &[at.offset, product]);
+            }
+            at.ty = ty;
+        }
+        at
+    }
+
+    fn log(&mut self, out: &mut Vec<u32>, chain: Chain, write: bool) {
+        let next = self.slots.len() as u32;
+        let slot = *self.slots.entry((chain.variable, write)).or_insert(next);
+        let size = self.module.size(chain.ty, chain.matrix_stride);
+        let size = self.number(size);
+        let end = self.value(out, 128, &[chain.offset, size]);
+        let (zero, scope) = (self.number(0), self.number(self.scope));
+        // OpAtomicUMin, OpAtomicUMax
+        for (place, op, value) in [(2 * slot, 237, chain.offset), (2 * slot + 1, 239, end)] {
+            let place = self.number(place);
+            let (id, to_uint, log) = (self.id(), self.to_uint, self.log);
+            put(out, 65, &[to_uint, id, log, zero, place]);
+            self.value(out, op, &[id, scope, zero, value]);
+        }
+    }
+}
+
+fn has_matrix(module: &Module, ty: u32) -> bool {
+    match &module.types[&ty] {
+        Type::Matrix(..) => true,
+        Type::Array(of, _) | Type::Runtime(of) => has_matrix(module, *of),
+        _ => false,
+    }
+}
+
+/// Makes the copy. Panics on what it can't log: then the shader is not one for this test.
+pub fn instrument(words: &[u32]) -> Logged {
+    let instructions = split(words);
+    let module = Module::read(&instructions);
+    let set = module.sets.values().max().map_or(0, |set| set + 1);
+    let memory_model = instructions.iter().find(|i| op(i) == 14).map_or(1, |i| i[2]);
+    let mut w = Writer {
+        next: words[3],
+        uint: module.uint.unwrap_or(0),
+        module,
+        globals: Vec::new(),
+        numbers: HashMap::new(),
+        log: 0,
+        to_uint: 0,
+        // Device; under the Vulkan memory model the queue family, which needs no capability.
+        scope: if memory_model == 3 { 5 } else { 1 },
+        slots: BTreeMap::new(),
+    };
+    if w.uint == 0 {
+        w.uint = w.id();
+        let uint = w.uint;
+        put(&mut w.globals, 21, &[uint, 32, 0]);
+    }
+    let (array, block, to_block) = (w.id(), w.id(), w.id());
+    (w.to_uint, w.log) = (w.id(), w.id());
+    let (uint, to_uint, log) = (w.uint, w.to_uint, w.log);
+    put(&mut w.globals, 29, &[array, uint]);
+    put(&mut w.globals, 30, &[block, array]);
+    put(&mut w.globals, 32, &[to_block, STORAGE_BUFFER, block]);
+    put(&mut w.globals, 32, &[to_uint, STORAGE_BUFFER, uint]);
+    put(&mut w.globals, 59, &[to_block, log, STORAGE_BUFFER]);
+    let mut annotations = Vec::new();
+    put(&mut annotations, 71, &[array, 6, 4]);
+    put(&mut annotations, 71, &[block, 2]);
+    put(&mut annotations, 72, &[block, 0, 35, 0]);
+    put(&mut annotations, 71, &[log, 34, set]);
+    put(&mut annotations, 71, &[log, 33, 0]);
+
+    let mut chains: HashMap<u32, Chain> = HashMap::new();
+    let (mut head, mut body) = (words[..5].to_vec(), Vec::new());
+    let zero = w.number(0);
+    let start = |w: &Writer, id: u32| {
+        let holds = *w.module.buffers.get(&id)?;
+        let array = matches!(w.module.types[&holds], Type::Array(..) | Type::Runtime(..));
+        Some(Chain { variable: id, offset: zero, ty: holds, matrix_stride: 0, array })
+    };
+    let (mut in_functions, mut in_types, mut extension) = (false, false, words[1] < 0x0001_0300);
+    for i in &instructions {
+        if extension && !matches!(op(i), 17 | 10) {
+            let name = b"SPV_KHR_storage_buffer_storage_class\0\0\0\0";
+            let text: Vec<u32> =
+                name.chunks(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+            put(&mut head, 10, &text);
+            extension = false;
+        }
+        if !in_types && (19..=39).contains(&op(i)) {
+            in_types = true;
+            head.extend(&annotations);
+        }
+        in_functions |= op(i) == 54;
+        if !in_functions {
+            if op(i) == 15 && words[1] >= 0x0001_0400 {
+                let mut entry = i.to_vec();
+                entry.push(w.log);
+                entry[0] = (entry.len() as u32) << 16 | 15;
+                head.extend(entry);
+            } else {
+                head.extend_from_slice(i);
+            }
+            continue;
+        }
+        let known = |w: &Writer, chains: &HashMap<u32, Chain>, id: u32| {
+            chains.get(&id).copied().or_else(|| start(w, id))
+        };
+        let in_buffer = |w: &Writer, id: u32| {
+            let ty = w.module.type_of.get(&id).and_then(|ty| w.module.types.get(ty));
+            matches!(ty, Some(Type::Pointer(STORAGE_BUFFER, _)))
+        };
+        match op(i) {
+            // OpAccessChain, OpInBoundsAccessChain
+            65 | 66 => {
+                body.extend_from_slice(i);
+                if let Some(base) = known(&w, &chains, i[3]) {
+                    let chain = w.chain(&mut body, base, &i[4..]);
+                    chains.insert(i[2], chain);
+                }
+            }
+            // OpLoad
+            61 => {
+                match known(&w, &chains, i[3]) {
+                    Some(chain) => w.log(&mut body, chain, false),
+                    None => assert!(!in_buffer(&w, i[3]), "a load through %{}", i[3]),
+                }
+                body.extend_from_slice(i);
+            }
+            // OpStore
+            62 => {
+                match known(&w, &chains, i[1]) {
+                    Some(chain) => w.log(&mut body, chain, true),
+                    None => assert!(!in_buffer(&w, i[1]), "a store through %{}", i[1]),
+                }
+                body.extend_from_slice(i);
+            }
+            // Atomics; OpAtomicLoad is the first.
+            227 | 229..=242 | 6035 => {
+                if let Some(chain) = known(&w, &chains, i[3]) {
+                    w.log(&mut body, chain, false);
+                    if op(i) != 227 {
+                        w.log(&mut body, chain, true);
+                    }
+                }
+                body.extend_from_slice(i);
+            }
+            228 | 63 => panic!("an instruction that the log doesn't know: {}", op(i)),
+            _ => body.extend_from_slice(i),
+        }
+    }
+    let slots = w.slots.iter().map(|((variable, write), slot)| {
+        (*slot, (w.module.sets[variable], w.module.bindings[variable], *write))
+    });
+    let mut slots: Vec<(u32, (u32, u32, bool))> = slots.collect();
+    slots.sort_by_key(|(slot, _)| *slot);
+    let mut out = head;
+    out.extend(&w.globals);
+    out.extend(&body);
+    out[3] = w.next;
+    Logged { words: out, set, slots: slots.into_iter().map(|(_, place)| place).collect() }
+}
