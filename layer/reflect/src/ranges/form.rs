@@ -37,7 +37,8 @@ impl Form {
             let (atom, sum) = match (a.peek(), b.peek()) {
                 (Some((x, fx)), Some((y, fy))) if x == y => {
                     let sum = fx.checked_add(fy.checked_mul(factor)?)?;
-                    (a.next(), b.next());
+                    a.next();
+                    b.next();
                     (*x, sum)
                 }
                 (Some((x, fx)), Some((y, _))) if x < y => {

@@ -23,6 +23,7 @@ mod refine;
 mod semantics;
 mod ssa;
 mod state;
+mod text;
 mod transfer;
 mod walk;
 

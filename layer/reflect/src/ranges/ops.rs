@@ -421,7 +421,7 @@ impl Builder<'_, '_> {
                     } else {
                         match this.ssa.known(v[1]) {
                             Some(by) if by < u64::from(bits) => this.ssa.constant(bits, by),
-                            _ => { let any = this.ssa.range(block, bits, 0, super::semantics::mask(bits)); any }
+                            _ => this.ssa.range(block, bits, 0, super::semantics::mask(bits)),
                         }
                     };
                     this.ssa.binary(block, bits, op, v[0], by)

@@ -316,21 +316,21 @@ impl Builder<'_, '_> {
         {
             return out.extend((0..*count).map(|i| start + i * distance));
         }
-        self.offsets_within(pointer.ty, pointer.matrix, start, out);
+        self.offsets_within(pointer.ty, start, out);
     }
 
-    fn offsets_within(&self, ty: u32, matrix: MatrixLayout, start: u64, out: &mut Vec<u64>) {
+    fn offsets_within(&self, ty: u32, start: u64, out: &mut Vec<u64>) {
         match self.layout.shape(ty) {
             Shape::Struct { members } => {
                 for (index, member) in members.iter().enumerate() {
                     let index = index as u32;
                     let Some(offset) = self.layout.member(ty, index) else { return };
-                    self.offsets_within(*member, self.layout.matrix(ty, index), start + offset, out);
+                    self.offsets_within(*member, start + offset, out);
                 }
             }
             Shape::Array { of, count: Some(count) } => {
                 let Some(stride) = self.layout.stride(ty) else { return };
-                (0..*count).for_each(|i| self.offsets_within(*of, matrix, start + i * stride, out));
+                (0..*count).for_each(|i| self.offsets_within(*of, start + i * stride, out));
             }
             Shape::Vector { of, count } => {
                 let Some(size) = self.layout.size(*of, MatrixLayout::default()) else { return };
@@ -409,7 +409,7 @@ impl Builder<'_, '_> {
     }
 
     /// A pointer to what an address points to, where the type is one of addresses.
-    pub fn from_address(&self, ty: u32, base: Value) -> Option<Pointer> {
+    pub fn address_pointer(&self, ty: u32, base: Value) -> Option<Pointer> {
         match self.layout.shape(ty) {
             Shape::Pointer { class, pointee } if is_physical(*class) => {
                 Some(Pointer::new(Root::Address { base }, *pointee))

@@ -59,6 +59,9 @@ struct Aim {
     within: Option<Block>,
 }
 
+/// What a phi begins with: a form, and its bounds.
+type Start = (Form, (i128, i128));
+
 /// What a loop's phis are taken for.
 #[derive(Debug, Clone)]
 struct Guess {
@@ -355,12 +358,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Numbers of rounds for which nothing that changes by a constant wraps: as unsigned and as signed numbers.
-    fn hypotheses(
-        &self,
-        phis: &[Value],
-        steps: &[Option<i128>],
-        starts: &[(Form, (i128, i128))],
-    ) -> Vec<i128> {
+    fn hypotheses(&self, phis: &[Value], steps: &[Option<i128>], starts: &[Start]) -> Vec<i128> {
         let mut most = [FAR, FAR];
         for ((phi, step), (_, (low, high))) in phis.iter().zip(steps).zip(starts) {
             let Some(step) = step.filter(|step| *step != 0) else { continue };
@@ -382,9 +380,9 @@ impl<'a> Walk<'a> {
         &self,
         phis: &[Value],
         steps: &[Option<i128>],
-        starts: &[(Form, (i128, i128))],
+        starts: &[Start],
     ) -> Vec<Option<(i128, i128)>> {
-        let one = |((phi, step), (_, (low, high))): ((&Value, &Option<i128>), &(Form, (i128, i128)))| {
+        let one = |((phi, step), (_, (low, high))): ((&Value, &Option<i128>), &Start)| {
             let (_, most) = window(self.bits(*phi), false);
             (step.is_none() && *low >= 0 && *high <= most).then_some((0.min(*low), *high))
         };
@@ -392,13 +390,7 @@ impl<'a> Walk<'a> {
     }
 
     /// What the way back says: the most rounds, and the bounds of the other phis.
-    fn next_guess(
-        &self,
-        header: Block,
-        phis: &[Value],
-        steps: &[Option<i128>],
-        starts: &[(Form, (i128, i128))],
-    ) -> Guess {
+    fn next_guess(&self, header: Block, phis: &[Value], steps: &[Option<i128>], starts: &[Start]) -> Guess {
         let blocks = &self.compiled.loops[&header].blocks;
         let back: Vec<&Edge> = blocks
             .iter()
