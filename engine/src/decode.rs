@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::memory;
 use crate::model::{Config, Model, Rope};
 use crate::plan::{self, Options, Space};
 use crate::results;
@@ -32,6 +33,9 @@ pub enum Error {
         /// Number of the block.
         block: u64,
     },
+    /// The device's memory is too small.
+    #[error(transparent)]
+    TooLarge(#[from] memory::TooLarge),
     /// More tokens than the context holds.
     #[error("the context of {0} tokens is full")]
     ContextFull(u32),
@@ -65,6 +69,7 @@ impl Session {
         let placement = plan::place(model, &limits)?;
         let options = Options { context, tuning: device.tuning(), limits };
         let plan = plan::decode(model, &placement, &options)?;
+        memory::check(model, &placement, &plan, &options, device.memory_available())?;
         let mut uploader = Uploader::new(device, u64::MAX)?;
         let weights = weights::upload(device, model, &placement, &mut uploader)?;
         let program = Program::new(device, plan, weights, record)?;

@@ -3,7 +3,7 @@
 //! Status 2 says that the command line asks for something that makes no sense, 3 that something is not there (a model,
 //! a driver, a device), 1 anything else.
 
-use crate::{decode, gguf, model, perplexity, plan, tokenizer, vk};
+use crate::{chat, decode, gguf, hub, model, packages, perplexity, plan, synth, tokenizer, vk};
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +44,26 @@ pub enum Error {
     /// A text cannot be encoded.
     #[error(transparent)]
     Text(#[from] tokenizer::Error),
+    /// A conversation cannot be written down.
+    #[error(transparent)]
+    Chat(#[from] chat::Error),
+    /// A model cannot be had from a hub.
+    #[error(transparent)]
+    Hub(#[from] hub::Error),
+    /// A model cannot be had from a package registry.
+    #[error(transparent)]
+    Packages(#[from] packages::Error),
+    /// A vocabulary cannot be used.
+    #[error("vocabulary {name}: {source}")]
+    Vocabulary {
+        /// Where it comes from.
+        name: String,
+        /// What is wrong.
+        source: synth::VocabularyError,
+    },
+    /// Something that could be fetched is not there.
+    #[error("{0}")]
+    Absent(String),
     /// A file cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
@@ -76,9 +96,14 @@ impl Error {
     pub fn exit_status(&self) -> u8 {
         match self {
             Self::Usage(_)
+            | Self::Hub(hub::Error::Name(_))
+            | Self::Packages(packages::Error::Unknown(_))
             | Self::Perplexity(perplexity::Error::ChunkTooShort(_))
             | Self::Decode(decode::Error::Plan(plan::Error::Context { .. })) => 2,
-            Self::Gguf { source: gguf::Error::Open { .. }, .. } => 3,
+            Self::Gguf { source: gguf::Error::Open { .. }, .. }
+            | Self::Absent(_)
+            | Self::Hub(_)
+            | Self::Packages(packages::Error::NoPip(_)) => 3,
             Self::Vulkan(e) | Self::Decode(decode::Error::Vulkan(e)) if e.is_missing_device() => 3,
             _ => 1,
         }

@@ -12,20 +12,25 @@
 //! file mapping is in there. [`mod@reference`] computes the same network in double precision and shares nothing with the
 //! kernels; [`ops`] and the tests compare the two. [`results`] is what programs read.
 
+pub mod chat;
 pub mod cli;
 pub mod commands;
 pub mod decode;
 pub mod embedded;
 pub mod error;
 pub mod gguf;
+pub mod hub;
+pub mod memory;
 pub mod model;
 pub mod ops;
+pub mod packages;
 pub mod perplexity;
 pub mod plan;
 mod progress;
 pub mod quant;
 pub mod reference;
 pub mod results;
+pub mod sampling;
 pub mod synth;
 pub mod tokenizer;
 pub mod vk;

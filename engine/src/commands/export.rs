@@ -1,8 +1,8 @@
 //! `engine export`: the same model with dequantised weights, for comparison with other programs.
 
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::io::Write;
 
+use super::output::write_whole;
 use super::{open_model, parse, print_text};
 use crate::cli::{Common, ExportArgs, ExportType};
 use crate::error::Error;
@@ -19,39 +19,12 @@ pub(super) fn execute(common: &Common, args: &ExportArgs) -> Result<(), Error> {
     let gguf = parse(&file)?;
     // Only models that this engine understands: anything else could not be checked.
     Model::from_gguf(&gguf).map_err(|source| Error::Model { name: file.source().to_owned(), source })?;
-    let fail = |source| Error::Write { path: args.out.display().to_string(), source };
-    let folder = match args.out.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    // Written beside its destination and renamed when complete, so that no half-written model ever bears the name.
-    let mut temporary =
-        tempfile::Builder::new().prefix(".export-").suffix(".tmp").tempfile_in(folder).map_err(fail)?;
-    remove_if_interrupted(temporary.path());
-    let mut out = BufWriter::new(temporary.as_file_mut());
-    write_f32(&gguf, &mut out).map_err(fail)?;
-    out.flush().map_err(fail)?;
-    drop(out);
-    temporary.as_file().sync_all().map_err(fail)?;
-    temporary.persist(&args.out).map_err(|e| fail(e.error))?;
+    let bytes = gguf.tensors().iter().map(|tensor| 4 * tensor.elements()).sum();
+    write_whole(&args.out, bytes, |mut out| write_f32(&gguf, &mut out))?;
     if common.json {
         return super::print_json(&serde_json::json!({ "command": "export", "out": args.out }));
     }
     print_text(&format!("wrote {}", args.out.display()))
-}
-
-/// Makes an interrupt (or a request to terminate) take the unfinished file along. The exit status is the shell's for an
-/// interrupt.
-fn remove_if_interrupted(path: &Path) {
-    let path = path.to_owned();
-    let handler = move || {
-        // After the rename there is no such file any more, and nothing is lost.
-        let _ = std::fs::remove_file(&path);
-        std::process::exit(130);
-    };
-    if let Err(error) = ctrlc::set_handler(handler) {
-        super::remark(&format!("note: an interrupt would leave a temporary file behind: {error}"));
-    }
 }
 
 fn write_f32(gguf: &Gguf<'_>, out: &mut impl Write) -> std::io::Result<()> {

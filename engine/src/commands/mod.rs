@@ -2,10 +2,16 @@
 
 mod bench;
 mod export;
+mod fetch;
 mod info;
 mod ops;
+mod output;
 mod perplexity;
 mod run;
+mod synth;
+
+pub use fetch::FetchArgs;
+pub use synth::SynthArgs;
 
 use std::io::Write;
 use std::rc::Rc;
@@ -14,7 +20,9 @@ use crate::cli::{Cli, Command, Common};
 use crate::embedded;
 use crate::error::Error;
 use crate::gguf::{Gguf, ModelFile};
+use crate::hub;
 use crate::model::Model;
+use crate::packages::Package;
 use crate::progress::count as progress;
 use crate::results::{self, DeviceKind};
 use crate::tokenizer::Tokenizer;
@@ -29,16 +37,29 @@ pub fn execute(cli: &Cli) -> Result<(), Error> {
         Command::Ops => ops::execute(&cli.common),
         Command::Info => info::execute(&cli.common),
         Command::Export(args) => export::execute(&cli.common, args),
+        Command::Fetch(args) => fetch::execute(&cli.common, args),
+        Command::Synth(args) => synth::execute(&cli.common, args),
     }
 }
 
+/// The model that the options name: a file if there is one of that name, else something fetched.
 fn open_model(common: &Common) -> Result<ModelFile, Error> {
-    match &common.model {
-        None => Ok(ModelFile::embedded(embedded::MODEL)),
-        Some(path) => {
-            ModelFile::open(path).map_err(|source| Error::Gguf { name: path.display().to_string(), source })
+    let Some(path) = &common.model else { return Ok(ModelFile::embedded(embedded::MODEL)) };
+    let given = path.display().to_string();
+    let mut path = path.clone();
+    if !path.exists() {
+        if let Some(name) = hub::Name::parse(&given) {
+            path = name?.fetch()?;
+        } else if let Some(package) = Package::named(&given).filter(|package| package.is_model) {
+            if !package.is_there() {
+                return Err(Error::Absent(format!(
+                    "the model {given} is not there: run `engine fetch {given}`"
+                )));
+            }
+            path = package.path()?;
         }
     }
+    ModelFile::open(&path).map_err(|source| Error::Gguf { name: given, source })
 }
 
 fn parse(file: &ModelFile) -> Result<Gguf<'_>, Error> {

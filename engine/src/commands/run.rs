@@ -3,10 +3,12 @@
 use std::io::Write;
 
 use super::{decode_lines, device_line, load, model_line, open_device, open_model, print_json};
+use crate::chat;
 use crate::cli::{Common, RunArgs};
-use crate::decode::{Session, argmax};
+use crate::decode::Session;
 use crate::error::Error;
 use crate::results::{self, SCHEMA};
+use crate::sampling::Sampler;
 use crate::tokenizer::Tokenizer;
 
 pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
@@ -17,7 +19,7 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
         (None, Some(path)) => super::read_file(path)?,
         (None, None) => Vec::new(),
     };
-    let prompt_tokens = prompt_tokens(&loaded.tokenizer, &prompt)?;
+    let prompt_tokens = prompt_tokens(&loaded.tokenizer, &prompt, args)?;
     let trained = loaded.model.config.context;
     let length = prompt_tokens.len() as u64;
     if length > u64::from(trained) {
@@ -30,15 +32,16 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
 
     let device = open_device(common)?;
     let mut session = Session::new(&device, &loaded.model, context, args.record.into())?;
-    let mut next = 0;
     for &token in &prompt_tokens {
-        next = argmax(session.step(token)?);
+        session.step(token)?;
     }
+    let mut sampler = Sampler::new(&args.sampling);
+    let mut next = sampler.choose(session.logits());
     let mut out = std::io::stdout().lock();
     let mut tokens = Vec::new();
     let stopped = loop {
         tokens.push(next);
-        if Some(next) == loaded.tokenizer.end_token() {
+        if loaded.tokenizer.is_end(next) {
             break "end-of-text";
         }
         if !common.json {
@@ -51,7 +54,7 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
         if session.position() >= trained {
             break "context-full";
         }
-        next = argmax(session.step(next)?);
+        next = sampler.choose(session.step(next)?);
     };
     drop(out);
     let result = results::Run {
@@ -77,8 +80,20 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// Tokens of the prompt; an empty one becomes the token that begins a text.
-fn prompt_tokens(tokenizer: &Tokenizer, prompt: &[u8]) -> Result<Vec<u32>, Error> {
+/// Tokens of the prompt, in the form of a conversation if the model has one; an empty prompt becomes the token that
+/// begins a text.
+fn prompt_tokens(tokenizer: &Tokenizer, prompt: &[u8], args: &RunArgs) -> Result<Vec<u32>, Error> {
+    if !args.raw && !prompt.is_empty() {
+        let question = String::from_utf8_lossy(prompt);
+        match chat::question(tokenizer, args.system.as_deref(), &question)? {
+            Some(text) => return Ok(tokenizer.encode_marked(&text)?),
+            None if args.system.is_some() => {
+                let text = "this model has no chat template, so there is nobody to tell: leave --system out";
+                return Err(Error::Usage(text.to_owned()));
+            }
+            None => {}
+        }
+    }
     let tokens = tokenizer.encode(prompt)?;
     if !tokens.is_empty() {
         return Ok(tokens);

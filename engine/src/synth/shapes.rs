@@ -124,8 +124,19 @@ const fn gemma3(
     Published { architecture, tokens: 262_144, window, rope_linear, ..base }
 }
 
-/// Every published shape that the command knows.
-pub const PUBLISHED: [Published; 15] = [
+/// A shape that nobody published, for tests: some hundred thousand weights, rows of whole blocks of every format.
+const fn tiny(name: &'static str, architecture: Architecture, layers: u32) -> Published {
+    let window = if matches!(architecture, Architecture::Gemma3) { 16 } else { 0 };
+    let base = llama(name, Kind::Bytes, [layers, 256, 512, 4, 2, 64], 1e4, 4096);
+    Published { architecture, tokens: 512, window, ..base }
+}
+
+/// Every shape that the command knows.
+pub const PUBLISHED: [Published; 19] = [
+    tiny("tiny-llama", Architecture::Llama, 2),
+    tiny("tiny-qwen2", Architecture::Qwen2, 2),
+    tiny("tiny-qwen3", Architecture::Qwen3, 2),
+    tiny("tiny-gemma3", Architecture::Gemma3, 7),
     llama("smollm2-135m", Kind::Smollm2, [30, 576, 1536, 9, 3, 64], 1e5, 8192),
     llama("smollm2-360m", Kind::Smollm2, [32, 960, 2560, 15, 5, 64], 1e5, 8192),
     llama("smollm2-1.7b", Kind::Smollm2, [24, 2048, 8192, 32, 32, 64], 1.3e5, 8192),

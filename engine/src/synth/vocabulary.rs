@@ -20,6 +20,8 @@ pub enum Kind {
     Qwen,
     /// Gemma 3.
     Gemma3,
+    /// Nobody's: the 256 bytes.
+    Bytes,
 }
 
 /// Why a vocabulary cannot be had.

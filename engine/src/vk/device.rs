@@ -17,10 +17,10 @@ pub struct Device {
     pub(super) queue: vk::Queue,
     pub(super) family: u32,
     pub(super) memory: vk::PhysicalDeviceMemoryProperties,
-    physical: Physical,
+    pub(super) physical: Physical,
     /// Set when a submission never finished: objects may then still be in use, and destroying them would be undefined.
     abandoned: Cell<bool>,
-    _instance: Rc<Instance>,
+    pub(super) instance: Rc<Instance>,
 }
 
 impl Device {
@@ -40,7 +40,7 @@ impl Device {
         // SAFETY: as for create_device.
         let memory = unsafe { instance.raw.get_physical_device_memory_properties(physical.handle) };
         let abandoned = Cell::new(false);
-        Ok(Rc::new(Self { raw, queue, family, memory, physical, abandoned, _instance: instance }))
+        Ok(Rc::new(Self { raw, queue, family, memory, physical, abandoned, instance }))
     }
 
     /// Identity, for results.

@@ -10,6 +10,7 @@ mod choose;
 mod device;
 mod error;
 mod instance;
+mod memory;
 mod pipeline;
 mod program;
 pub mod requirements;

@@ -1,0 +1,146 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::gguf::{Value, Writer};
+
+fn vocabulary(extra: &[&str], merges: &[&str], pre: &str) -> Vec<u8> {
+    let alphabet = Alphabet::new();
+    let mut tokens: Vec<String> = (0..=255u8).map(|b| alphabet.spell(b).to_string()).collect();
+    tokens.extend(extra.iter().map(|s| (*s).to_owned()));
+    let mut writer = Writer::new();
+    writer.put("tokenizer.ggml.model", Value::String("gpt2"));
+    writer.put("tokenizer.ggml.pre", Value::String(pre));
+    writer.put_strings("tokenizer.ggml.tokens", &tokens);
+    writer.put_strings("tokenizer.ggml.merges", merges);
+    let mut file = Vec::new();
+    writer.write(&mut file, |_, _| Ok(())).unwrap();
+    file
+}
+
+fn tokenizer(extra: &[&str], merges: &[&str], pre: &str) -> Result<Tokenizer, Error> {
+    Tokenizer::from_gguf(&Gguf::parse(&vocabulary(extra, merges, pre)).unwrap())
+}
+
+#[test]
+fn merges_apply_in_their_order_and_not_across_words() {
+    let t = tokenizer(&["th", "the", "Ġt", "eĠ"], &["t h", "th e", "Ġ t", "e Ġ"], "gpt-2").unwrap();
+    // "the the": the second word begins with its space, so "e " cannot merge across the cut.
+    assert_eq!(t.encode(b"the the").unwrap(), [257, u32::from(b' '), 257]);
+}
+
+#[test]
+fn smollm_cuts_digits_apart_and_gpt_2_does_not() {
+    let ids = |pre| tokenizer(&["12"], &["1 2"], pre).unwrap().encode(b"12").unwrap();
+    assert_eq!(ids("gpt-2"), [256]);
+    assert_eq!(ids("smollm").len(), 2);
+}
+
+#[test]
+fn an_unknown_pre_tokenizer_is_named_unless_there_is_nothing_to_merge() {
+    let error = tokenizer(&["12"], &["1 2"], "other").unwrap_err().to_string();
+    assert!(error.contains("other") && error.contains("smollm"), "{error}");
+    assert!(tokenizer(&[], &[], "other").is_ok());
+}
+
+#[test]
+fn a_vocabulary_without_some_byte_is_refused() {
+    let mut writer = Writer::new();
+    writer.put("tokenizer.ggml.model", Value::String("gpt2"));
+    writer.put_strings("tokenizer.ggml.tokens", &["a", "b"]);
+    let mut file = Vec::new();
+    writer.write(&mut file, |_, _| Ok(())).unwrap();
+    let error = Tokenizer::from_gguf(&Gguf::parse(&file).unwrap()).unwrap_err().to_string();
+    assert!(error.contains("byte 0x00"), "{error}");
+}
+
+#[test]
+fn another_tokenizer_model_is_named() {
+    let mut writer = Writer::new();
+    writer.put("tokenizer.ggml.model", Value::String("bert"));
+    let mut file = Vec::new();
+    writer.write(&mut file, |_, _| Ok(())).unwrap();
+    let error = Tokenizer::from_gguf(&Gguf::parse(&file).unwrap()).unwrap_err().to_string();
+    assert!(error.contains("\"bert\""), "{error}");
+}
+
+#[test]
+fn llama_3_takes_a_whole_piece_that_is_a_token_and_digits_in_threes() {
+    let extra = ["12", "34", "123", "1234", "abc"];
+    let ids = |pre, text: &[u8]| tokenizer(&extra, &["1 2", "3 4"], pre).unwrap().encode(text).unwrap();
+    // "abc" and "123" follow from no merge.
+    assert_eq!(ids("llama-bpe", b"abc1234"), [260, 258, u32::from(b'4')]);
+    assert_eq!(ids("qwen2", b"abc").len(), 3);
+}
+
+#[test]
+fn qwen_leaves_line_ends_with_punctuation() {
+    let t = tokenizer(&[".Ċ", "Ċa"], &[". Ċ", "Ċ a"], "qwen2").unwrap();
+    assert_eq!(t.encode(b"x.\na").unwrap(), [u32::from(b'x'), 256, u32::from(b'a')]);
+}
+
+/// A SentencePiece vocabulary: bytes, some tokens with scores, one that stands for itself.
+fn pieces(tokens: &[(&str, f32)], prefix: bool) -> Tokenizer {
+    let mut strings: Vec<String> = (0..=255u8).map(|b| format!("<0x{b:02X}>")).collect();
+    strings.extend(["<bos>".to_owned(), "\n\n".to_owned()]);
+    strings.extend(tokens.iter().map(|(token, _)| (*token).to_owned()));
+    let mut types = vec![6; 256];
+    types.extend([3, 4]);
+    types.resize(strings.len(), 1);
+    let mut scores = vec![0.0; 258];
+    scores.extend(tokens.iter().map(|(_, score)| *score));
+    let mut writer = Writer::new();
+    writer.put("tokenizer.ggml.model", Value::String("llama"));
+    writer.put_strings("tokenizer.ggml.tokens", &strings).put_i32s("tokenizer.ggml.token_type", &types);
+    writer.put_f32s("tokenizer.ggml.scores", &scores);
+    writer.put("tokenizer.ggml.bos_token_id", Value::U32(256));
+    writer.put("tokenizer.ggml.add_space_prefix", Value::Bool(prefix));
+    let mut file = Vec::new();
+    writer.write(&mut file, |_, _| Ok(())).unwrap();
+    Tokenizer::from_gguf(&Gguf::parse(&file).unwrap()).unwrap()
+}
+
+#[test]
+fn sentence_pieces_join_by_score_and_then_from_the_left() {
+    let t = pieces(&[("a", 0.0), ("b", 0.0), ("ab", -2.0), ("ba", -1.0), ("aba", -5.0), ("aa", -3.0)], false);
+    // In "aba", "ba" has the better score; then "a" and "ba" make "aba".
+    assert_eq!(t.encode(b"aba").unwrap(), [256, 262]);
+    // Of equal pairs the left one goes first.
+    assert_eq!(t.encode(b"aaa").unwrap(), [256, 263, 258]);
+}
+
+#[test]
+fn what_is_no_piece_becomes_bytes_and_spaces_are_spelled_out() {
+    let t = pieces(&[("\u{2581}", 0.0), ("a", 0.0), ("\u{2581}a", -1.0)], true);
+    // The prefix comes once, and again behind a token that stands for itself.
+    assert_eq!(t.encode(b"a\n\na").unwrap(), [256, 260, 257, 260]);
+    assert_eq!(t.encode("aé".as_bytes()).unwrap(), [256, 260, 0xc3, 0xa9]);
+    assert_eq!(t.encode(b"a\xff").unwrap(), [256, 260, 0xff]);
+    assert_eq!(t.decode(&[256, 260, 0xc3, 0xa9, 257]), " aé\n\n".as_bytes());
+}
+
+#[test]
+fn control_tokens_are_found_only_in_marked_text_and_the_leading_one_comes_once() {
+    let t = pieces(&[("a", 0.0)], false);
+    assert_eq!(t.encode_marked("<bos>a").unwrap(), [256, 258]);
+    assert_eq!(t.encode_marked("a").unwrap(), [256, 258]);
+    assert_eq!(t.encode(b"<bos>a").unwrap().len(), 1 + 5 + 1);
+}
+
+#[test]
+fn a_merge_of_tokens_that_do_not_exist_is_an_error() {
+    assert!(matches!(tokenizer(&[], &["t h"], "gpt-2"), Err(Error::Vocabulary(_))));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_decode_to_themselves(text in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let t = tokenizer(&["th", "Ġt"], &["t h", "Ġ t"], "smollm").unwrap();
+        prop_assert_eq!(t.decode(&t.encode(&text).unwrap()), text);
+    }
+
+    #[test]
+    fn any_text_decodes_to_itself(text in ".*") {
+        let t = tokenizer(&["th", "Ġt"], &["t h", "Ġ t"], "gpt-2").unwrap();
+        prop_assert_eq!(t.decode(&t.encode(text.as_bytes()).unwrap()), text.as_bytes());
+    }
+}
