@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::commands::{FetchArgs, SynthArgs};
+use crate::commands::{FetchArgs, SynthArgs, TokenizeArgs};
 use crate::sampling::SamplingArgs;
 use crate::vk::{Kind, Record, Selector};
 
@@ -73,6 +73,8 @@ pub enum Command {
     Fetch(FetchArgs),
     /// Write a model with random weights in a published shape.
     Synth(SynthArgs),
+    /// Print the tokens of a text.
+    Tokenize(TokenizeArgs),
 }
 
 /// Options of `run`.

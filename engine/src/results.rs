@@ -199,6 +199,13 @@ pub struct Run {
     pub tokens: Vec<u32>,
     /// The generated text (without the prompt); bytes that are not UTF-8 are replaced here, never in `tokens`.
     pub text: String,
+    /// What each of `tokens` stands for; bytes that are not UTF-8 are replaced.
+    #[serde(default)]
+    pub pieces: Vec<String>,
+    /// By how much the largest logit exceeded the second when each of `tokens` was chosen: a small margin is a near tie.
+    /// `null` where a logit was undefined.
+    #[serde(default)]
+    pub margins: Vec<Option<f64>>,
     /// `length`, `end-of-text` or `context-full`.
     pub stopped: String,
     /// As in [`Perplexity::logits_digest`], over the steps of prompt and generation.

@@ -9,9 +9,11 @@ mod output;
 mod perplexity;
 mod run;
 mod synth;
+mod tokenize;
 
 pub use fetch::FetchArgs;
 pub use synth::SynthArgs;
+pub use tokenize::TokenizeArgs;
 
 use std::io::Write;
 use std::rc::Rc;
@@ -39,6 +41,7 @@ pub fn execute(cli: &Cli) -> Result<(), Error> {
         Command::Export(args) => export::execute(&cli.common, args),
         Command::Fetch(args) => fetch::execute(&cli.common, args),
         Command::Synth(args) => synth::execute(&cli.common, args),
+        Command::Tokenize(args) => tokenize::execute(&cli.common, args),
     }
 }
 

@@ -37,6 +37,7 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
     }
     let mut sampler = Sampler::new(&args.sampling);
     let mut next = sampler.choose(session.logits());
+    let mut margins = vec![margin(session.logits())];
     let mut out = std::io::stdout().lock();
     let mut tokens = Vec::new();
     let stopped = loop {
@@ -55,6 +56,7 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
             break "context-full";
         }
         next = sampler.choose(session.step(next)?);
+        margins.push(margin(session.logits()));
     };
     drop(out);
     let result = results::Run {
@@ -64,6 +66,11 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
         device: device.describe().clone(),
         model: loaded.identity,
         text: String::from_utf8_lossy(&loaded.tokenizer.decode(&tokens)).into_owned(),
+        pieces: tokens
+            .iter()
+            .map(|token| String::from_utf8_lossy(loaded.tokenizer.bytes(*token)).into_owned())
+            .collect(),
+        margins,
         prompt_tokens,
         tokens,
         stopped: stopped.to_owned(),
@@ -78,6 +85,22 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
     super::remark(&device_line(&result.device));
     super::remark(&decode_lines(&result.decode));
     Ok(())
+}
+
+/// By how much the largest logit exceeds the second.
+fn margin(logits: &[f32]) -> Option<f64> {
+    let (mut first, mut second) = (f32::NEG_INFINITY, f32::NEG_INFINITY);
+    for &value in logits {
+        if value.is_nan() {
+            return None;
+        }
+        if value > first {
+            (first, second) = (value, first);
+        } else {
+            second = second.max(value);
+        }
+    }
+    Some(f64::from(first) - f64::from(second)).filter(|margin| margin.is_finite())
 }
 
 /// Tokens of the prompt, in the form of a conversation if the model has one; an empty prompt becomes the token that

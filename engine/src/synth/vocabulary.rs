@@ -120,6 +120,11 @@ impl Vocabulary {
         self.flags.push(("add_bos_token".to_owned(), wanted));
     }
 
+    /// Sets how conversations are written down.
+    pub fn set_chat_template(&mut self, template: Option<&str>) {
+        self.template = template.map(str::to_owned);
+    }
+
     /// Adds places without a token until there are `count`.
     pub fn fill_to(&mut self, count: u32) -> Result<(), Error> {
         if self.tokens.len() > count as usize {
@@ -144,7 +149,8 @@ impl Vocabulary {
         if !self.scores.is_empty() {
             writer.put_f32s("tokenizer.ggml.scores", &self.scores);
         }
-        if !self.merges.is_empty() {
+        // llama.cpp wants the key of every byte-level vocabulary, also of one that merges nothing.
+        if self.model == "gpt2" || !self.merges.is_empty() {
             writer.put_strings("tokenizer.ggml.merges", &self.merges);
         }
         for (key, value) in &self.numbers {

@@ -6,4 +6,6 @@
 mod bad_files;
 mod command_line;
 mod correctness;
+mod hub;
+mod models;
 mod support;

@@ -76,6 +76,7 @@ pub struct Tiny {
     pub window: u32,
     pub logit_cap: Option<f32>,
     pub leading_token: bool,
+    pub chat_template: Option<&'static str>,
 }
 
 impl Default for Tiny {
@@ -96,6 +97,7 @@ impl Default for Tiny {
             window: 0,
             logit_cap: None,
             leading_token: false,
+            chat_template: None,
         }
     }
 }
@@ -108,6 +110,7 @@ impl Tiny {
     pub fn file(&self) -> Vec<u8> {
         let mut vocabulary = Vocabulary::bytes();
         vocabulary.set_leading_token(self.leading_token);
+        vocabulary.set_chat_template(self.chat_template);
         let shape = Shape {
             architecture: self.architecture,
             layers: self.layers,
