@@ -5,6 +5,7 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use hf_hub::api::sync::{ApiBuilder, ApiError};
 use hf_hub::{Repo, RepoType};
@@ -27,6 +28,11 @@ pub enum Error {
     },
 }
 
+const GO_ON: &str = "; run the command again to go on where it stopped";
+/// How often a download that is cut off is tried, each time from where it ended.
+const ATTEMPTS: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(500);
+
 fn hint(error: &ApiError) -> &'static str {
     let text = error.to_string();
     if text.contains("401") || text.contains("403") {
@@ -34,7 +40,7 @@ fn hint(error: &ApiError) -> &'static str {
     } else if text.contains("404") {
         "; look whether the names of repository and file are right"
     } else {
-        "; run the command again to go on where it stopped"
+        GO_ON
     }
 }
 

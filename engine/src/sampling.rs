@@ -121,8 +121,9 @@ mod tests {
         let counts = counts(sampler(1.0, 0, 1.0, 1), &logits, 20_000);
         for (count, p) in counts.iter().zip([0.6, 0.3, 0.1]) {
             // Five standard deviations.
-            let spread = 5.0 * (20_000.0 * p * (1.0 - p)).sqrt();
-            assert!((*count as f64 - 20_000.0 * p).abs() < spread, "{counts:?}");
+            let variance: f64 = 20_000.0 * p * (1.0 - p);
+            let off = (*count as f64 - 20_000.0 * p).abs();
+            assert!(off < 5.0 * variance.sqrt(), "{counts:?}");
         }
     }
 

@@ -1,5 +1,8 @@
 //! Byte-level BPE (`tokenizer.ggml.model` is `gpt2`): the vocabulary spells each byte as one printable character.
 //!
+//! Some published vocabularies lack a few control characters (SmolLM2's lacks 0x04 among others). They are accepted, and
+//! a text that has such a byte is an error: dropping it would change what the text says without a word.
+//!
 //! Merging is the work of the `tokenizers` crate.
 
 use std::collections::HashMap;
@@ -15,7 +18,7 @@ use super::{Error, NOT_TEXT, USER_DEFINED};
 
 pub(super) struct Bpe {
     inner: tokenizers::Tokenizer,
-    byte_tokens: [u32; 256],
+    byte_tokens: [Option<u32>; 256],
 }
 
 impl Bpe {
@@ -26,12 +29,12 @@ impl Bpe {
         pre: Option<Pre>,
     ) -> Result<Self, Error> {
         let alphabet = Alphabet::new();
-        let mut byte_tokens = [0; 256];
-        for (byte, slot) in byte_tokens.iter_mut().enumerate() {
-            let spelled = alphabet.spell(byte as u8).to_string();
-            *slot = *ids
-                .get(spelled.as_str())
-                .ok_or_else(|| Error::Vocabulary(format!("the byte {byte:#04x} has no token {spelled:?}")))?;
+        let token = |byte: u8| ids.get(alphabet.spell(byte).to_string().as_str()).copied();
+        let byte_tokens: [Option<u32>; 256] = std::array::from_fn(|byte| token(byte as u8));
+        let needed = (b' '..=b'~').chain([b'\n']);
+        if let Some(byte) = needed.into_iter().find(|byte| byte_tokens[usize::from(*byte)].is_none()) {
+            let spelled = alphabet.spell(byte);
+            return Err(Error::Vocabulary(format!("the byte {byte:#04x} has no token {spelled:?}")));
         }
         let vocab: Vocab = ids.iter().map(|(token, id)| ((*token).to_owned(), *id)).collect();
         let bpe = BPE::builder()
@@ -60,6 +63,9 @@ impl Bpe {
 
     /// Appends the tokens of any bytes; what is not UTF-8 becomes the tokens of its bytes.
     pub(super) fn encode(&self, text: &[u8], out: &mut Vec<u32>) -> Result<(), Error> {
+        if let Some(&byte) = text.iter().find(|byte| self.byte_tokens[usize::from(**byte)].is_none()) {
+            return Err(Error::Byte(byte));
+        }
         for chunk in text.utf8_chunks() {
             if !chunk.valid().is_empty() {
                 let encoding = self
@@ -68,7 +74,7 @@ impl Bpe {
                     .map_err(|e| Error::Vocabulary(format!("the text cannot be encoded: {e}")))?;
                 out.extend(encoding.get_ids());
             }
-            out.extend(chunk.invalid().iter().map(|&byte| self.byte_tokens[usize::from(byte)]));
+            out.extend(chunk.invalid().iter().filter_map(|&byte| self.byte_tokens[usize::from(byte)]));
         }
         Ok(())
     }

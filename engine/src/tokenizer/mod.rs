@@ -1,8 +1,8 @@
 //! The tokenizer that the model file describes: byte-level BPE (`tokenizer.ggml.model` is `gpt2`) or SentencePiece
 //! (`llama`).
 //!
-//! Either vocabulary can encode any bytes, also those that are not UTF-8. One that lacks one of the 256 bytes is
-//! refused: it would silently swallow input. Tokens that stand for themselves are found first; what lies between them
+//! Either vocabulary can encode any bytes, also those that are not UTF-8, or says which byte it has no token for: input is
+//! never swallowed. Tokens that stand for themselves are found first; what lies between them
 //! is cut and merged as the model was trained to.
 
 mod alphabet;
@@ -59,6 +59,9 @@ pub enum Error {
     /// A pre-tokenizer that is not in the table.
     #[error("the pre-tokenizer {0:?} is not supported; supported are {known}", known = pre::list())]
     PreTokenizer(String),
+    /// A byte of a text that the vocabulary has no token for.
+    #[error("the text has the byte {0:#04x}, which this model has no token for; take it out")]
+    Byte(u8),
     /// The vocabulary contradicts itself.
     #[error("the model's vocabulary is damaged: {0}")]
     Vocabulary(String),

@@ -43,14 +43,29 @@ fn an_unknown_pre_tokenizer_is_named_unless_there_is_nothing_to_merge() {
 }
 
 #[test]
-fn a_vocabulary_without_some_byte_is_refused() {
+fn a_vocabulary_without_a_printable_byte_is_refused() {
     let mut writer = Writer::new();
     writer.put("tokenizer.ggml.model", Value::String("gpt2"));
     writer.put_strings("tokenizer.ggml.tokens", &["a", "b"]);
     let mut file = Vec::new();
     writer.write(&mut file, |_, _| Ok(())).unwrap();
     let error = Tokenizer::from_gguf(&Gguf::parse(&file).unwrap()).unwrap_err().to_string();
-    assert!(error.contains("byte 0x00"), "{error}");
+    assert!(error.contains("byte 0x20"), "{error}");
+}
+
+#[test]
+fn a_control_character_without_a_token_is_an_error_only_where_a_text_has_it() {
+    let alphabet = Alphabet::new();
+    let tokens: Vec<String> =
+        (0..=255u8).filter(|b| *b != 4).map(|b| alphabet.spell(b).to_string()).collect();
+    let mut writer = Writer::new();
+    writer.put("tokenizer.ggml.model", Value::String("gpt2"));
+    writer.put_strings("tokenizer.ggml.tokens", &tokens);
+    let mut file = Vec::new();
+    writer.write(&mut file, |_, _| Ok(())).unwrap();
+    let t = Tokenizer::from_gguf(&Gguf::parse(&file).unwrap()).unwrap();
+    assert_eq!(t.decode(&t.encode(b"a\x05\xff").unwrap()), b"a\x05\xff");
+    assert!(t.encode(b"a\x04").unwrap_err().to_string().contains("0x04"));
 }
 
 #[test]

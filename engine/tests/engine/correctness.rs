@@ -168,6 +168,7 @@ fn every_format_agrees_with_the_reference() {
             embedding: columns,
             feed_forward: 2 * columns,
             head_dim: columns / 4,
+            rope_dim: columns / 4,
             layers: 1,
             output: Some(ty),
             ty,
