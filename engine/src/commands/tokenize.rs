@@ -7,7 +7,6 @@ use clap::Args;
 use super::{load, open_model, print_json, print_text, read_file};
 use crate::cli::Common;
 use crate::error::Error;
-use crate::perplexity::strip;
 
 /// Options of `tokenize`.
 #[derive(Debug, Args)]
@@ -15,7 +14,7 @@ pub struct TokenizeArgs {
     /// Text.
     #[arg(long, value_name = "TEXT", required_unless_present = "file", conflicts_with = "file")]
     pub prompt: Option<String>,
-    /// File with the text (any bytes); one newline at its end is left out.
+    /// File with the text (any bytes).
     #[arg(long, value_name = "PATH")]
     pub file: Option<PathBuf>,
     /// Take control tokens that are spelled out in the text for what they are.
@@ -28,7 +27,7 @@ pub(super) fn execute(common: &Common, args: &TokenizeArgs) -> Result<(), Error>
     let loaded = load(&file)?;
     let text = match (&args.prompt, &args.file) {
         (Some(text), _) => text.clone().into_bytes(),
-        (None, Some(path)) => strip(&read_file(path)?).to_vec(),
+        (None, Some(path)) => read_file(path)?,
         (None, None) => Vec::new(),
     };
     let tokens = if args.marked {

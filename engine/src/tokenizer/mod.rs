@@ -32,16 +32,21 @@ const BYTE: u32 = 6;
 /// Types of tokens that are never text: unknown, control, unused.
 const NOT_TEXT: [u32; 3] = [UNKNOWN, CONTROL, 5];
 
-/// Control tokens that end a turn or a text, beside the one that the file names; from llama.cpp's list, for the models
-/// here.
-const ENDS: [&str; 7] = [
+/// Tokens that end a turn or a text, beside the one that the file names. llama.cpp takes them for control tokens whatever
+/// their type (`llama_vocab::impl::load`), and so does this: Gemma 3 lists `</s>` as text.
+const ENDS: [&str; 12] = [
     "<|eot_id|>",
     "<|im_end|>",
     "<|end|>",
+    "<|return|>",
+    "<|call|>",
     "<end_of_turn>",
+    "<end_of_utterance>",
     "<|endoftext|>",
     "<|end_of_text|>",
     "<|eom_id|>",
+    "<EOT>",
+    "</s>",
 ];
 
 /// What stands in the way of a tokenizer.
@@ -101,13 +106,15 @@ impl Tokenizer {
             return Err(Error::Model(model.to_owned()));
         }
         let tokens = token_strings(gguf)?;
-        let types = token_types(gguf, tokens.len())?;
+        let mut types = token_types(gguf, tokens.len())?;
         let mut ids: HashMap<&str, u32> = HashMap::with_capacity(tokens.len());
         for (id, token) in (0..).zip(&tokens) {
             if ids.insert(token, id).is_some() {
                 return Err(Error::Vocabulary(format!("the token {token:?} appears twice")));
             }
         }
+        let known: Vec<u32> = ENDS.iter().filter_map(|text| ids.get(text).copied()).collect();
+        known.iter().for_each(|id| types[*id as usize] = CONTROL);
         let (inner, pieces, add_bos) = if model == "llama" {
             let prefix = gguf.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
             let spm = Spm::new(&ids, scores(gguf, tokens.len())?, prefix)?;
@@ -137,8 +144,6 @@ impl Tokenizer {
         let bos = special("tokenizer.ggml.bos_token_id")?;
         let eos = special("tokenizer.ggml.eos_token_id")?;
         let turn = special("tokenizer.ggml.eot_token_id")?;
-        let known = ENDS.iter().filter_map(|text| ids.get(text).copied());
-        let known = known.filter(|id| types[*id as usize] == CONTROL);
         let ends = eos.into_iter().chain(turn).chain(known).collect();
         // Without the key, what llama.cpp does for this kind of vocabulary.
         let add_bos = gguf.bool("tokenizer.ggml.add_bos_token")?.unwrap_or(add_bos && bos.is_some());

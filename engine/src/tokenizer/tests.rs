@@ -93,6 +93,14 @@ fn qwen_leaves_line_ends_with_punctuation() {
     assert_eq!(t.encode(b"x.\na").unwrap(), [u32::from(b'x'), 256, u32::from(b'a')]);
 }
 
+#[test]
+fn a_token_that_ends_a_turn_is_no_text_whatever_its_type() {
+    let t = pieces(&[("a", 0.0), ("</s>", 0.0)], false);
+    assert!(t.is_end(259) && !t.is_end(258));
+    assert_eq!(t.encode(b"a</s>").unwrap(), [256, 258, 0x3c, 0x2f, 0x73, 0x3e]);
+    assert_eq!(t.encode_marked("a</s>").unwrap(), [256, 258, 259]);
+}
+
 /// A SentencePiece vocabulary: bytes, some tokens with scores, one that stands for itself.
 fn pieces(tokens: &[(&str, f32)], prefix: bool) -> Tokenizer {
     let mut strings: Vec<String> = (0..=255u8).map(|b| format!("<0x{b:02X}>")).collect();
