@@ -84,10 +84,18 @@ impl Name {
             name: format!("{PREFIX}{}/{}", self.repository, self.file),
             source: Box::new(source),
         };
-        let builder = ApiBuilder::from_env().with_progress(std::io::stderr().is_terminal()).with_retries(2);
+        let builder = ApiBuilder::from_env().with_progress(std::io::stderr().is_terminal());
         let api = builder.build().map_err(fail)?;
         let repository = Repo::with_revision(self.repository.clone(), RepoType::Model, self.revision.clone());
-        api.repo(repository).get(&self.file).map_err(fail)
+        let repository = api.repo(repository);
+        // The crate's own retries report failure even where the last of them succeeded, so they are made here.
+        for _ in 1..ATTEMPTS {
+            match repository.get(&self.file) {
+                Err(error) if hint(&error) == GO_ON => std::thread::sleep(PAUSE),
+                result => return result.map_err(fail),
+            }
+        }
+        repository.get(&self.file).map_err(fail)
     }
 }
 
