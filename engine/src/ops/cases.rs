@@ -28,7 +28,7 @@ pub(super) fn all(tuning: &Tuning) -> Vec<Case> {
     cases.extend(ropes.map(|(heads, dim, rope_dim, position)| maker.rope(heads, dim, rope_dim, position)));
     let writes = [(64, 3, 4), (64, 0, 4), (192, 17, 32), (4, 255, 256), (100, 6, 7)];
     cases.extend(writes.map(|(count, position, context)| maker.kv_write(count, position, context)));
-    let attention: [Attention; 10] = [
+    let attention: [Attention; 11] = [
         Attention { heads: 6, kv_heads: 2, head_dim: 32, context: 256, position: 200, window: 256 },
         Attention { heads: 1, kv_heads: 1, head_dim: 4, context: 1, position: 0, window: 1 },
         Attention { heads: 6, kv_heads: 2, head_dim: 32, context: 256, position: 0, window: 256 },
@@ -36,6 +36,7 @@ pub(super) fn all(tuning: &Tuning) -> Vec<Case> {
         Attention { heads: 9, kv_heads: 3, head_dim: 64, context: 100, position: 63, window: 100 },
         Attention { heads: 4, kv_heads: 4, head_dim: 8, context: 65, position: 64, window: 65 },
         Attention { heads: 2, kv_heads: 1, head_dim: 128, context: 2048, position: 1500, window: 2048 },
+        Attention { heads: 2, kv_heads: 1, head_dim: 64, context: 32768, position: 32767, window: 32768 },
         Attention { heads: 4, kv_heads: 1, head_dim: 256, context: 100, position: 99, window: 33 },
         Attention { heads: 4, kv_heads: 2, head_dim: 8, context: 70, position: 69, window: 1 },
         Attention { heads: 4, kv_heads: 2, head_dim: 8, context: 70, position: 20, window: 21 },
