@@ -26,30 +26,51 @@ fn synth(folder: &Path, shape: &str, ty: &str) -> PathBuf {
     path
 }
 
-/// The figure in llama.cpp's last line, `Final estimate: PPL = X +/- Y`; `None` when the line is not there.
-fn final_estimate(said: &str) -> Option<f64> {
-    let line = said.lines().find(|line| line.contains("Final estimate"))?;
-    let figure = line.split("PPL = ").nth(1).and_then(|rest| rest.split_whitespace().next());
-    Some(figure.and_then(|f| f.parse().ok()).unwrap_or_else(|| panic!("no figure in: {line}")))
+/// What llama.cpp's CPU backend makes of a text, with keys and values in f32 and without flash attention.
+///
+/// Its log comes from a thread of its own, and a run of a small model may end before a line is out. So the figure comes
+/// from the file of all scored tokens' log-probabilities, which is complete when the program ends well.
+fn theirs(oracles: &Oracles, folder: &Path, model: &Path, text: &Path) -> f64 {
+    let file = folder.join("logits");
+    let ended = oracles
+        .child("llama-perplexity", folder)
+        .args(["-c", &CHUNK.to_string(), "-b", &CHUNK.to_string(), "--chunks", &CHUNKS.to_string()])
+        .args(["-ctk", "f32", "-ctv", "f32", "-fa", "off", "-ngl", "0", "-dev", "none", "-t", "2"])
+        .arg("-m")
+        .arg(model)
+        .arg("-f")
+        .arg(text)
+        .arg("--save-all-logits")
+        .arg(&file)
+        .run()
+        .succeeded();
+    let bytes = fs::read(&file).unwrap_or_else(|e| panic!("no logits ({e}): {}", ended.transcript()));
+    perplexity_of(&bytes)
 }
 
-/// What llama.cpp's CPU backend makes of a text, with keys and values in f32 and without flash attention.
-fn theirs(oracles: &Oracles, folder: &Path, model: &Path, text: &Path) -> f64 {
-    // Its log comes from a thread of its own, and now and then a successful run ends before its last line is out.
-    let run = || {
-        let ended = oracles
-            .child("llama-perplexity", folder)
-            .args(["-c", &CHUNK.to_string(), "-b", &CHUNK.to_string(), "--chunks", &CHUNKS.to_string()])
-            .args(["-ctk", "f32", "-ctv", "f32", "-fa", "off", "-ngl", "0", "-dev", "none", "-t", "2"])
-            .arg("-m")
-            .arg(model)
-            .arg("-f")
-            .arg(text)
-            .run()
-            .succeeded();
-        final_estimate(&format!("{}{}", ended.stdout, ended.stderr))
-    };
-    (0..8).find_map(|_| run()).expect("llama-perplexity never came to an estimate")
+/// Reads such a file, as `tools/perplexity/perplexity.cpp` writes it: a mark, context, vocabulary and chunks; the tokens;
+/// then for each scored token two floats, scale and least log-probability, and a 16-bit step for each of the vocabulary.
+fn perplexity_of(bytes: &[u8]) -> f64 {
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    assert_eq!(&bytes[..8], b"_logits_");
+    let [context, vocabulary, chunks] = [8, 12, 16].map(|at| word(at) as usize);
+    let tokens = |i: usize| word(20 + 4 * i) as usize;
+    let row_bytes = 2 * (vocabulary.next_multiple_of(2) + 4);
+    let first = context / 2;
+    let scored = context - 1 - first;
+    let rows = 20 + 4 * chunks * context;
+    assert_eq!(bytes.len(), rows + chunks * scored * row_bytes, "the file is not laid out as expected");
+    let mut sum = 0.0;
+    for chunk in 0..chunks {
+        for j in 0..scored {
+            let row = rows + (chunk * scored + j) * row_bytes;
+            let (scale, least) = (f32::from_bits(word(row)), f32::from_bits(word(row + 4)));
+            let at = row + 8 + 2 * tokens(chunk * context + first + j + 1);
+            let step = u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+            sum -= f64::from(scale) * f64::from(step) + f64::from(least);
+        }
+    }
+    (sum / (chunks * scored) as f64).exp()
 }
 
 fn ours(folder: &Path, model: &Path, text: &Path) -> f64 {
