@@ -39,12 +39,11 @@ pub(super) fn execute(common: &Common, args: &FetchArgs) -> Result<(), Error> {
                 "bytes": package.bytes, "licence": package.licence, "was_there": there,
             }))?;
         } else {
-            let use_it = if package.is_model {
-                format!("; use it with --model {}", package.name)
-            } else {
-                String::new()
-            };
-            print_text(&format!("{}{use_it}", path.display()))?;
+            // The path alone on standard output, so that it can be handed to another program.
+            print_text(&path.display().to_string())?;
+            if package.is_model {
+                remark(&format!("use it with --model {}", package.name));
+            }
         }
     }
     Ok(())
