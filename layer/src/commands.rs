@@ -158,29 +158,34 @@ pub unsafe extern "system" fn cmd_bind_descriptor_sets(
     unsafe {
         let Some(context) = context(buffer) else { return };
         if point == vk::PipelineBindPoint::COMPUTE {
-            context.with(|state| {
-                let known = bind_sets(
-                    &mut state.recorder.bound.sets,
-                    context.device,
-                    (layout, first as usize),
-                    slice(sets, count),
-                    slice(offsets, offset_count),
-                );
-                if let Some(segment) = &mut state.segment {
-                    if known {
-                        segment.bind_sets(&state.recorder.bound.sets);
-                    } else {
-                        // Before the bind goes on: a release binds again what was bound before it.
-                        segment.release(&context.device.next, buffer);
-                        segment.close();
-                    }
-                }
-            });
+            bind_compute_sets(&context, (layout, first), slice(sets, count), slice(offsets, offset_count));
         }
         if let Some(bind) = context.device.next.cmd_bind_descriptor_sets {
             bind(buffer, point, layout, first, count, sets, offset_count, offsets);
         }
     }
+}
+
+/// Takes in a bind of sets for compute, before it goes on: a release binds again what was bound before it.
+pub(crate) fn bind_compute_sets(
+    context: &Context<'_>,
+    (layout, first): (vk::PipelineLayout, u32),
+    sets: &[vk::DescriptorSet],
+    offsets: &[u32],
+) {
+    context.with(|state| {
+        let bound = &mut state.recorder.bound.sets;
+        let known = bind_sets(bound, context.device, (layout, first as usize), sets, offsets);
+        if !known || layout == vk::PipelineLayout::null() {
+            // It can't be bound again from here.
+            context.release(state);
+            if let Some(segment) = &mut state.segment {
+                segment.close();
+            }
+        } else if let Some(segment) = &mut state.segment {
+            segment.bind_sets(&state.recorder.bound.sets);
+        }
+    });
 }
 
 /// Takes in a bind of sets: dynamic offsets go to the sets in order, to each as many as its layout has dynamic
@@ -207,7 +212,7 @@ fn bind_sets(
             (mine, offsets) = offsets.split_at(own);
         }
         let lost = !known;
-        *place = Some(BoundSet { handle: *handle, layout, dynamic_offsets: mine.into(), lost });
+        *place = Some(BoundSet { handle: *handle, pushed: None, layout, dynamic_offsets: mine.into(), lost });
     }
     known
 }

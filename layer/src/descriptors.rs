@@ -146,6 +146,8 @@ pub trait Resolve {
     fn buffer(&self, buffer: vk::Buffer, offset: u64, size: Option<u64>) -> Option<Extent>;
     /// The bytes of a buffer view.
     fn view(&self, view: vk::BufferView) -> Option<Extent>;
+    /// The bytes of an image view's image.
+    fn image(&self, view: vk::ImageView) -> Extent;
 }
 
 impl Set {
@@ -166,55 +168,83 @@ impl Set {
     ///
     /// The array that the write's type calls for must be valid.
     pub unsafe fn write(&self, write: &vk::WriteDescriptorSet<'_>, resolve: &impl Resolve) {
-        let Some(binding) = self.layout.binding(write.dst_binding) else { return self.taint() };
-        if write.descriptor_type == vk::DescriptorType::INLINE_UNIFORM_BLOCK {
-            // Element and count are bytes here.
-            return self.fill(binding.first_slot as usize, [Slot::Nothing]);
-        }
-        let first = binding.first_slot as usize + write.dst_array_element as usize;
-        let count = write.descriptor_count;
         use vk::DescriptorType as Type;
-        match write.descriptor_type {
+        let (array, stride) = match write.descriptor_type {
             Type::STORAGE_BUFFER
             | Type::UNIFORM_BUFFER
             | Type::STORAGE_BUFFER_DYNAMIC
             | Type::UNIFORM_BUFFER_DYNAMIC => {
-                // SAFETY: by the caller, for this type.
-                let infos = unsafe { crate::abi::slice(write.p_buffer_info, count) };
-                self.fill(
-                    first,
-                    infos.iter().map(|info| {
+                (write.p_buffer_info.cast(), size_of::<vk::DescriptorBufferInfo>())
+            }
+            Type::STORAGE_TEXEL_BUFFER | Type::UNIFORM_TEXEL_BUFFER => {
+                (write.p_texel_buffer_view.cast(), size_of::<vk::BufferView>())
+            }
+            _ => (write.p_image_info.cast::<u8>(), size_of::<vk::DescriptorImageInfo>()),
+        };
+        let (place, count) = ((write.dst_binding, write.dst_array_element), write.descriptor_count);
+        // SAFETY: by the caller.
+        unsafe { self.put(place, write.descriptor_type, (array, stride, count), resolve) }
+    }
+
+    /// Writes descriptors of one type from `(binding, element)` on, as they lie in memory: from where, the bytes from one
+    /// to the next, and how many.
+    ///
+    /// # Safety
+    ///
+    /// There must be a structure of the kind that the type calls for in each place.
+    pub unsafe fn put(
+        &self,
+        (binding, element): (u32, u32),
+        ty: vk::DescriptorType,
+        (array, stride, count): (*const u8, usize, u32),
+        resolve: &impl Resolve,
+    ) {
+        use vk::DescriptorType as Type;
+        let Some(binding) = self.layout.binding(binding) else { return self.taint() };
+        if ty == Type::INLINE_UNIFORM_BLOCK {
+            // Element and count are bytes here.
+            return self.fill(binding.first_slot as usize, [Slot::Nothing]);
+        }
+        let first = binding.first_slot as usize + element as usize;
+        let slot = |i: usize| {
+            // SAFETY: by the caller; a template's data need not be aligned.
+            unsafe {
+                let place = array.wrapping_add(i * stride);
+                match ty {
+                    Type::SAMPLER => Slot::Nothing,
+                    _ if array.is_null() => Slot::Unknown,
+                    Type::STORAGE_BUFFER
+                    | Type::UNIFORM_BUFFER
+                    | Type::STORAGE_BUFFER_DYNAMIC
+                    | Type::UNIFORM_BUFFER_DYNAMIC => {
+                        let info = place.cast::<vk::DescriptorBufferInfo>().read_unaligned();
                         if info.buffer == vk::Buffer::null() {
                             return Slot::Nothing;
                         }
                         let size = crate::memory::size_of_range(info.range);
                         resolve.buffer(info.buffer, info.offset, size).map_or(Slot::Unknown, Slot::Bytes)
-                    }),
-                );
-            }
-            Type::STORAGE_TEXEL_BUFFER | Type::UNIFORM_TEXEL_BUFFER => {
-                // SAFETY: by the caller, for this type.
-                let views = unsafe { crate::abi::slice(write.p_texel_buffer_view, count) };
-                self.fill(
-                    first,
-                    views.iter().map(|view| match *view == vk::BufferView::null() {
-                        true => Slot::Nothing,
-                        false => resolve.view(*view).map_or(Slot::Unknown, Slot::Bytes),
-                    }),
-                );
-            }
-            ty => {
-                let slot = match ty {
-                    Type::SAMPLER => Slot::Nothing,
+                    }
+                    Type::STORAGE_TEXEL_BUFFER | Type::UNIFORM_TEXEL_BUFFER => {
+                        match place.cast::<vk::BufferView>().read_unaligned() {
+                            view if view == vk::BufferView::null() => Slot::Nothing,
+                            view => resolve.view(view).map_or(Slot::Unknown, Slot::Bytes),
+                        }
+                    }
                     Type::COMBINED_IMAGE_SAMPLER
                     | Type::SAMPLED_IMAGE
                     | Type::STORAGE_IMAGE
-                    | Type::INPUT_ATTACHMENT => Slot::Bytes(Extent::Anywhere),
+                    | Type::INPUT_ATTACHMENT => {
+                        let info = place.cast::<vk::DescriptorImageInfo>().read_unaligned();
+                        if info.image_view == vk::ImageView::null() {
+                            return Slot::Nothing;
+                        }
+                        Slot::Bytes(resolve.image(info.image_view))
+                    }
                     _ => Slot::Unknown,
-                };
-                self.fill(first, std::iter::repeat_n(slot, count as usize));
+                }
             }
-        }
+        };
+        self.fill(first, (0..count as usize).map(slot));
     }
 
     fn fill(&self, first: usize, contents: impl IntoIterator<Item = Slot>) {
@@ -285,6 +315,10 @@ mod tests {
 
         fn view(&self, _: vk::BufferView) -> Option<Extent> {
             None
+        }
+
+        fn image(&self, _: vk::ImageView) -> Extent {
+            Extent::Anywhere
         }
     }
 

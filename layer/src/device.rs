@@ -5,6 +5,7 @@ use crate::descriptors::{Resolve, Set, SetLayout};
 use crate::exclusive::Exclusive;
 use crate::footprint::Rules;
 use crate::handles::Table;
+use crate::images::{Image, ImageView};
 use crate::memory::{Buffer, BufferView, Extent, Memory};
 use crate::next::Next;
 use crate::pipelines::{Pipeline, ShaderModule};
@@ -12,6 +13,7 @@ use crate::recorder::{Finished, Recorder};
 use crate::segment::Segment;
 use crate::settings::{OutOfBounds, Settings, Shuffle};
 use crate::stubs::Targets;
+use crate::templates::{PipelineLayout, Template};
 use ash::vk;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -75,6 +77,14 @@ pub struct Device {
     pub buffers: Table<Buffer>,
     /// `VkBufferView`.
     pub views: Table<BufferView>,
+    /// `VkImage`.
+    pub images: Table<Image>,
+    /// `VkImageView`.
+    pub image_views: Table<ImageView>,
+    /// `VkPipelineLayout`.
+    pub pipeline_layouts: Table<PipelineLayout>,
+    /// `VkDescriptorUpdateTemplate`.
+    pub templates: Table<Template>,
     /// `VkDescriptorSetLayout`.
     pub set_layouts: Table<Arc<SetLayout>>,
     /// `VkDescriptorSet`.
@@ -119,6 +129,10 @@ impl Device {
             memories: Table::default(),
             buffers: Table::default(),
             views: Table::default(),
+            images: Table::default(),
+            image_views: Table::default(),
+            pipeline_layouts: Table::default(),
+            templates: Table::default(),
             set_layouts: Table::default(),
             sets: Table::default(),
             pools: Mutex::default(),
@@ -203,6 +217,11 @@ impl Resolve for Device {
     fn view(&self, view: vk::BufferView) -> Option<Extent> {
         // SAFETY: as above.
         unsafe { self.views.get(view) }.and_then(|v| v.0)
+    }
+
+    fn image(&self, view: vk::ImageView) -> Extent {
+        // SAFETY: as above.
+        unsafe { self.image_views.get(view) }.map_or(Extent::Anywhere, |v| v.0)
     }
 }
 

@@ -156,7 +156,11 @@ fn replacement(
     if let Some(hook) = hooks::find(name) {
         // Constants matter only where operations are issued elsewhere than they were recorded. An application that asks
         // for the device's own function gets it, and pays nothing.
-        let needless = name == c"vkCmdPushConstants" && device.is_some_and(|d| !d.shuffles());
+        let constants = matches!(
+            name.to_bytes(),
+            b"vkCmdPushConstants" | b"vkCmdPushConstants2" | b"vkCmdPushConstants2KHR"
+        );
+        let needless = constants && device.is_some_and(|d| !d.shuffles());
         return if needless { next } else { hook };
     }
     let Ok(text) = name.to_str() else { return next };

@@ -8,20 +8,31 @@ use crate::memory::Buffer;
 use crate::pipelines::Pipeline;
 use ash::vk;
 use smallvec::SmallVec;
+use std::sync::Arc;
 use zinc_hazard::{Access, Flags, Kind, Range, Stages};
 use zinc_reflect::{Binding, Class, Direction, Elements};
 
 /// A descriptor set as a command buffer has it bound: handles, which are looked up when a dispatch needs them.
 #[derive(Clone, Debug)]
 pub struct BoundSet {
-    /// The set.
+    /// The set; null for one that was pushed.
     pub handle: vk::DescriptorSet,
+    /// The set that was pushed.
+    pub pushed: Option<Arc<Set>>,
     /// The layout that it was bound with.
     pub layout: vk::PipelineLayout,
     /// Its own dynamic offsets, in bytes.
     pub dynamic_offsets: SmallVec<[u32; 4]>,
     /// Which of the dynamic offsets of its bind are its own is not known.
     pub lost: bool,
+}
+
+impl BoundSet {
+    /// A set that was pushed with `layout`.
+    pub fn pushed(set: Arc<Set>, layout: vk::PipelineLayout) -> BoundSet {
+        let handle = vk::DescriptorSet::null();
+        BoundSet { handle, pushed: Some(set), layout, dynamic_offsets: SmallVec::new(), lost: false }
+    }
 }
 
 /// The settings that decide how far a range reaches.
@@ -67,7 +78,11 @@ pub fn of_dispatch<'a>(
             _ => {
                 let bound = bound.get(binding.set as usize).and_then(Option::as_ref).filter(|b| !b.lost);
                 let bound = bound.ok_or(Unresolved)?;
-                (find(bound.handle).ok_or(Unresolved)?, &bound.dynamic_offsets[..])
+                let set = match &bound.pushed {
+                    Some(set) => set,
+                    None => find(bound.handle).ok_or(Unresolved)?,
+                };
+                (set, &bound.dynamic_offsets[..])
             }
         };
         last = Some((binding.set, set, offsets));

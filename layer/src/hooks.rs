@@ -4,7 +4,7 @@
 //! function that became core later leads to the same hook: one device offers both, and they do the same.
 
 use crate::entry::void;
-use crate::{commands as c, objects as o};
+use crate::{commands as c, images as i, objects as o, pushes as p, templates as t};
 use ash::vk;
 use std::ffi::CStr;
 
@@ -42,6 +42,28 @@ hooks! { find;
     "vkUpdateDescriptorSets" => o::update_descriptor_sets: vk::PFN_vkUpdateDescriptorSets;
     "vkUpdateDescriptorSetWithTemplate" | "vkUpdateDescriptorSetWithTemplateKHR" =>
         o::update_descriptor_set_with_template: vk::PFN_vkUpdateDescriptorSetWithTemplate;
+    "vkCreateImage" => i::create_image: vk::PFN_vkCreateImage;
+    "vkDestroyImage" => i::destroy_image: vk::PFN_vkDestroyImage;
+    "vkBindImageMemory" => i::bind_image_memory: vk::PFN_vkBindImageMemory;
+    "vkBindImageMemory2" | "vkBindImageMemory2KHR" => i::bind_image_memory2: vk::PFN_vkBindImageMemory2;
+    "vkCreateImageView" => i::create_image_view: vk::PFN_vkCreateImageView;
+    "vkDestroyImageView" => i::destroy_image_view: vk::PFN_vkDestroyImageView;
+    "vkCreatePipelineLayout" => t::create_pipeline_layout: vk::PFN_vkCreatePipelineLayout;
+    "vkCreateDescriptorUpdateTemplate" | "vkCreateDescriptorUpdateTemplateKHR" =>
+        t::create_descriptor_update_template: vk::PFN_vkCreateDescriptorUpdateTemplate;
+    "vkDestroyDescriptorUpdateTemplate" | "vkDestroyDescriptorUpdateTemplateKHR" =>
+        t::destroy_descriptor_update_template: vk::PFN_vkDestroyDescriptorUpdateTemplate;
+    "vkCmdBindDescriptorSets2" | "vkCmdBindDescriptorSets2KHR" =>
+        p::cmd_bind_descriptor_sets2: vk::PFN_vkCmdBindDescriptorSets2KHR;
+    "vkCmdPushConstants2" | "vkCmdPushConstants2KHR" => p::cmd_push_constants2: vk::PFN_vkCmdPushConstants2KHR;
+    "vkCmdPushDescriptorSet" | "vkCmdPushDescriptorSetKHR" =>
+        p::cmd_push_descriptor_set: vk::PFN_vkCmdPushDescriptorSetKHR;
+    "vkCmdPushDescriptorSet2" | "vkCmdPushDescriptorSet2KHR" =>
+        p::cmd_push_descriptor_set2: vk::PFN_vkCmdPushDescriptorSet2KHR;
+    "vkCmdPushDescriptorSetWithTemplate" | "vkCmdPushDescriptorSetWithTemplateKHR" =>
+        p::cmd_push_descriptor_set_with_template: vk::PFN_vkCmdPushDescriptorSetWithTemplateKHR;
+    "vkCmdPushDescriptorSetWithTemplate2" | "vkCmdPushDescriptorSetWithTemplate2KHR" =>
+        p::cmd_push_descriptor_set_with_template2: vk::PFN_vkCmdPushDescriptorSetWithTemplate2KHR;
     "vkCreateShaderModule" => o::create_shader_module: vk::PFN_vkCreateShaderModule;
     "vkDestroyShaderModule" => o::destroy_shader_module: vk::PFN_vkDestroyShaderModule;
     "vkCreateComputePipelines" => o::create_compute_pipelines: vk::PFN_vkCreateComputePipelines;

@@ -96,6 +96,14 @@ impl Extent {
     }
 }
 
+impl Memory {
+    /// The `size` bytes from `offset` on, as an image's.
+    pub fn extent(&self, offset: u64, size: u64) -> Extent {
+        let buffer = (offset, offset.saturating_add(size));
+        Extent::Bytes { memory: self.id, start: offset, size: Some(size), buffer }
+    }
+}
+
 /// One `VkBuffer`.
 #[derive(Debug)]
 pub struct Buffer {
@@ -125,6 +133,7 @@ impl Buffer {
     }
 
     /// The bytes `offset..offset + size` of the buffer; `None` reaches to its end.
+    #[inline]
     pub fn extent(&self, offset: u64, size: Option<u64>) -> Extent {
         match self.place.get() {
             Some(Place::At { memory, offset: base }) => Extent::Bytes {

@@ -76,6 +76,18 @@ next_functions! {
     update_descriptor_sets: vk::PFN_vkUpdateDescriptorSets = "vkUpdateDescriptorSets";
     update_descriptor_set_with_template: vk::PFN_vkUpdateDescriptorSetWithTemplate =
         "vkUpdateDescriptorSetWithTemplate" | "vkUpdateDescriptorSetWithTemplateKHR";
+    create_image: vk::PFN_vkCreateImage = "vkCreateImage";
+    destroy_image: vk::PFN_vkDestroyImage = "vkDestroyImage";
+    get_image_memory_requirements: vk::PFN_vkGetImageMemoryRequirements = "vkGetImageMemoryRequirements";
+    bind_image_memory: vk::PFN_vkBindImageMemory = "vkBindImageMemory";
+    bind_image_memory2: vk::PFN_vkBindImageMemory2 = "vkBindImageMemory2" | "vkBindImageMemory2KHR";
+    create_image_view: vk::PFN_vkCreateImageView = "vkCreateImageView";
+    destroy_image_view: vk::PFN_vkDestroyImageView = "vkDestroyImageView";
+    create_pipeline_layout: vk::PFN_vkCreatePipelineLayout = "vkCreatePipelineLayout";
+    create_descriptor_update_template: vk::PFN_vkCreateDescriptorUpdateTemplate =
+        "vkCreateDescriptorUpdateTemplate" | "vkCreateDescriptorUpdateTemplateKHR";
+    destroy_descriptor_update_template: vk::PFN_vkDestroyDescriptorUpdateTemplate =
+        "vkDestroyDescriptorUpdateTemplate" | "vkDestroyDescriptorUpdateTemplateKHR";
     create_shader_module: vk::PFN_vkCreateShaderModule = "vkCreateShaderModule";
     destroy_shader_module: vk::PFN_vkDestroyShaderModule = "vkDestroyShaderModule";
     create_compute_pipelines: vk::PFN_vkCreateComputePipelines = "vkCreateComputePipelines";
@@ -87,6 +99,17 @@ next_functions! {
     end_command_buffer: vk::PFN_vkEndCommandBuffer = "vkEndCommandBuffer";
     cmd_bind_pipeline: vk::PFN_vkCmdBindPipeline = "vkCmdBindPipeline";
     cmd_bind_descriptor_sets: vk::PFN_vkCmdBindDescriptorSets = "vkCmdBindDescriptorSets";
+    cmd_bind_descriptor_sets2: vk::PFN_vkCmdBindDescriptorSets2KHR =
+        "vkCmdBindDescriptorSets2" | "vkCmdBindDescriptorSets2KHR";
+    cmd_push_constants2: vk::PFN_vkCmdPushConstants2KHR = "vkCmdPushConstants2" | "vkCmdPushConstants2KHR";
+    cmd_push_descriptor_set: vk::PFN_vkCmdPushDescriptorSetKHR =
+        "vkCmdPushDescriptorSet" | "vkCmdPushDescriptorSetKHR";
+    cmd_push_descriptor_set2: vk::PFN_vkCmdPushDescriptorSet2KHR =
+        "vkCmdPushDescriptorSet2" | "vkCmdPushDescriptorSet2KHR";
+    cmd_push_descriptor_set_with_template: vk::PFN_vkCmdPushDescriptorSetWithTemplateKHR =
+        "vkCmdPushDescriptorSetWithTemplate" | "vkCmdPushDescriptorSetWithTemplateKHR";
+    cmd_push_descriptor_set_with_template2: vk::PFN_vkCmdPushDescriptorSetWithTemplate2KHR =
+        "vkCmdPushDescriptorSetWithTemplate2" | "vkCmdPushDescriptorSetWithTemplate2KHR";
     cmd_push_constants: vk::PFN_vkCmdPushConstants = "vkCmdPushConstants";
     cmd_pipeline_barrier: vk::PFN_vkCmdPipelineBarrier = "vkCmdPipelineBarrier";
     cmd_pipeline_barrier2: vk::PFN_vkCmdPipelineBarrier2 = "vkCmdPipelineBarrier2" | "vkCmdPipelineBarrier2KHR";

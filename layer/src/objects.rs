@@ -19,14 +19,14 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use zinc_report::WrittenAt;
 
-type Allocator<'a> = *const vk::AllocationCallbacks<'a>;
+pub(crate) type Allocator<'a> = *const vk::AllocationCallbacks<'a>;
 
 /// Finds the device of a dispatchable handle.
 ///
 /// # Safety
 ///
 /// The handle must be live, and stay so while the device is used.
-unsafe fn device_of<'a, H: Handle>(handle: H) -> Option<&'a Arc<Device>> {
+pub(crate) unsafe fn device_of<'a, H: Handle>(handle: H) -> Option<&'a Arc<Device>> {
     // SAFETY: by the caller.
     unsafe { registry().device(DispatchKey::of(handle)) }
 }
@@ -36,26 +36,28 @@ macro_rules! create {
     ($device:ident . $next:ident ( $($arg:expr),* ), $record:expr) => {{
         // SAFETY: the application's own arguments, passed on; what is read of them is what the driver read too.
         unsafe {
-            let Some(known) = device_of($device) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+            let Some(known) = $crate::objects::device_of($device) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
             let Some(next) = known.next.$next else { return vk::Result::ERROR_INITIALIZATION_FAILED };
             let result = next($device, $($arg),*);
             if result == vk::Result::SUCCESS {
-                let record: &dyn Fn(&Device) = &$record;
-                catch(|| Some(record(known)));
+                let record: &dyn Fn(&$crate::device::Device) = &$record;
+                $crate::context::catch(|| Some(record(known)));
             }
             result
         }
     }};
 }
 
+pub(crate) use create;
+
 /// Drops records and passes a call down.
 macro_rules! destroy {
     ($device:ident . $next:ident ( $($arg:expr),* ), $forget:expr) => {{
         // SAFETY: the application's own arguments, passed on.
         unsafe {
-            let Some(known) = device_of($device) else { return Default::default() };
-            let forget: &dyn Fn(&Device) = &$forget;
-            catch(|| Some(forget(known)));
+            let Some(known) = $crate::objects::device_of($device) else { return Default::default() };
+            let forget: &dyn Fn(&$crate::device::Device) = &$forget;
+            $crate::context::catch(|| Some(forget(known)));
             match known.next.$next {
                 Some(next) => next($device, $($arg),*),
                 None => Default::default(),
@@ -63,6 +65,8 @@ macro_rules! destroy {
         }
     }};
 }
+
+pub(crate) use destroy;
 
 pub unsafe extern "system" fn destroy_device(device: vk::Device, allocator: Allocator<'_>) {
     if device == vk::Device::null() {
@@ -288,6 +292,10 @@ pub unsafe extern "system" fn destroy_pipeline_layout(
     // SAFETY: the application's own arguments, passed on.
     unsafe {
         let Some(known) = device_of(device) else { return };
+        catch(|| {
+            known.pipeline_layouts.remove(layout);
+            Some(())
+        });
         if known.shuffles() && layout != vk::PipelineLayout::null() {
             // A held dispatch may have to bind with it: it lives until the device dies.
             known.retired_layouts.lock().push(layout);
@@ -387,7 +395,10 @@ pub unsafe extern "system" fn update_descriptor_set_with_template(
 ) {
     destroy!(device.update_descriptor_set_with_template(set, template, data), |d| {
         if let Some(set) = d.sets.get(set) {
-            set.taint();
+            match d.templates.get(template) {
+                Some(template) => template.apply(set, data.cast(), d),
+                None => set.taint(),
+            }
         }
     })
 }

@@ -1,7 +1,8 @@
 //! Compute pipelines: what their shader does, read from its SPIR-V.
 //!
 //! A pipeline whose SPIR-V the layer can't see (made from a binary or an identifier, linked from a library) or can't
-//! make sense of has no shader record: its dispatches read and write everything.
+//! make sense of has no shader record: its dispatches read and write everything. So do those of a pipeline that takes
+//! its descriptors from anything but bound or pushed sets.
 
 use crate::abi::chain;
 use ash::vk;
@@ -60,6 +61,40 @@ unsafe fn robust_writes(p_next: *const c_void) -> Option<bool> {
     }
 }
 
+/// Whether everything that a pipeline's lists say is of a kind that leaves alone what its shader does and where its sets
+/// come from. Descriptor buffers and heaps do not, nor do binaries, nor what this layer has not heard of.
+///
+/// # Safety
+///
+/// The lists must be null or valid.
+unsafe fn is_plain(info: &vk::ComputePipelineCreateInfo<'_>) -> bool {
+    use vk::StructureType as Type;
+    let descriptor_buffer = vk::PipelineCreateFlags::DESCRIPTOR_BUFFER_EXT;
+    // SAFETY: by the caller.
+    let (mut pipeline, mut stage) = unsafe { (chain(info.p_next), chain(info.stage.p_next)) };
+    let plain_pipeline = pipeline.all(|c| match c.s_type() {
+        Type::PIPELINE_CREATION_FEEDBACK_CREATE_INFO
+        | Type::PIPELINE_ROBUSTNESS_CREATE_INFO_EXT
+        | Type::PIPELINE_COMPILER_CONTROL_CREATE_INFO_AMD => true,
+        // The low half is that of the older flags; what has come since may be anything.
+        _ => c.get::<vk::PipelineCreateFlags2CreateInfoKHR<'_>>().is_some_and(|f| {
+            let bits = f.flags.as_raw();
+            bits >> 32 == 0 && bits & u64::from(descriptor_buffer.as_raw()) == 0
+        }),
+    });
+    let plain_stage = stage.all(|c| {
+        matches!(
+            c.s_type(),
+            Type::SHADER_MODULE_CREATE_INFO
+                | Type::PIPELINE_ROBUSTNESS_CREATE_INFO_EXT
+                | Type::PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO
+                | Type::SHADER_MODULE_VALIDATION_CACHE_CREATE_INFO_EXT
+                | Type::DEBUG_UTILS_OBJECT_NAME_INFO_EXT
+        )
+    });
+    plain_pipeline && plain_stage && !info.flags.contains(descriptor_buffer)
+}
+
 impl Pipeline {
     /// The record of a pipeline made with `info`; `module` finds the record of a shader module.
     ///
@@ -85,7 +120,9 @@ impl Pipeline {
             true => inline,
             false => module(stage.module),
         };
-        let shader = module.zip(name).and_then(|(module, name)| {
+        // SAFETY: by the caller.
+        let plain = unsafe { is_plain(info) };
+        let shader = module.filter(|_| plain).zip(name).and_then(|(module, name)| {
             let entry = module.entry_point(name.to_str().ok()?, Stage::Compute)?;
             entry.unknown.is_none().then(|| {
                 let mut entry = entry.clone();

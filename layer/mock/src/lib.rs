@@ -18,9 +18,10 @@ pub mod shader;
 
 use ash::vk::{self, Handle};
 pub use log::{Call, calls, start_log};
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the loader expects in the first word of each handle that it dispatches on.
 const MAGIC: usize = 0x01CD_C0DE;
@@ -51,17 +52,20 @@ macro_rules! void {
 pub(crate) use void;
 
 static NEXT: AtomicU64 = AtomicU64::new(0x1000);
-static REUSE: AtomicBool = AtomicBool::new(false);
 
-/// From now on all objects of one kind get one and the same handle, as drivers may hand out a value again as soon as its
-/// object is destroyed.
+thread_local! {
+    static REUSE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on all objects that this thread makes get one and the same handle, as drivers may hand out a value again as
+/// soon as its object is destroyed.
 pub fn reuse_handles(reuse: bool) {
-    REUSE.store(reuse, Ordering::Relaxed);
+    REUSE.set(reuse);
 }
 
 /// A handle for a new object.
 fn handle() -> u64 {
-    match REUSE.load(Ordering::Relaxed) {
+    match REUSE.get() {
         true => 0x100,
         false => NEXT.fetch_add(0x10, Ordering::Relaxed),
     }

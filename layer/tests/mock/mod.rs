@@ -124,8 +124,7 @@ impl App {
             let (get_instance, get_device) = (interface.instance.unwrap(), interface.device.unwrap());
             let mut link = Link { next: std::ptr::null_mut(), instance: end, other: None };
             let chained = LayerInfo { s_type: 47, next: std::ptr::null(), function: 0, link: &raw mut link };
-            let mut info = vk::InstanceCreateInfo::default();
-            info.p_next = (&raw const chained).cast();
+            let info = vk::InstanceCreateInfo { p_next: (&raw const chained).cast(), ..Default::default() };
             let create = get_instance(vk::Instance::null(), c"vkCreateInstance".as_ptr());
             let create: vk::PFN_vkCreateInstance = transmute(create);
             let mut instance = vk::Instance::null();
@@ -147,8 +146,7 @@ impl App {
                 other: Some(zinc_mock_driver::get_device_proc_addr),
             };
             let chained = LayerInfo { s_type: 48, next: std::ptr::null(), function: 0, link: &raw mut link };
-            let mut info = vk::DeviceCreateInfo::default();
-            info.p_next = (&raw const chained).cast();
+            let info = vk::DeviceCreateInfo { p_next: (&raw const chained).cast(), ..Default::default() };
             let create: vk::PFN_vkCreateDevice =
                 transmute(get_instance(instance, c"vkCreateDevice".as_ptr()));
             let mut device = vk::Device::null();
