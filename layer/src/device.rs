@@ -262,6 +262,39 @@ impl Registry {
         Some(*device)
     }
 
+    /// Runs `f` while nobody else can take any lock that the layer has, but those of single command buffers and those
+    /// that are taken where a function is asked for.
+    #[cfg(test)]
+    pub fn with_every_lock_held<R>(&self, f: impl FnOnce() -> R) -> R {
+        let devices = self.all();
+        let mut hold: Box<dyn FnOnce() -> R + '_> = Box::new(f);
+        for d in &devices {
+            let inner = hold;
+            hold = Box::new(move || {
+                let _locks = (d.pools.lock(), d.retired_layouts.lock(), d.sums.lock());
+                d.memories.locked(|| {
+                    d.buffers.locked(|| {
+                        d.views.locked(|| {
+                            d.images.locked(|| {
+                                d.image_views.locked(|| {
+                                    d.pipeline_layouts.locked(|| {
+                                        d.templates.locked(|| {
+                                            d.set_layouts.locked(|| {
+                                                d.sets
+                                                    .locked(|| d.modules.locked(|| d.pipelines.locked(inner)))
+                                            })
+                                        })
+                                    })
+                                })
+                            })
+                        })
+                    })
+                })
+            });
+        }
+        self.devices.locked(|| self.command_buffers.locked(hold))
+    }
+
     /// All live devices.
     pub fn all(&self) -> Vec<Arc<Device>> {
         let mut all = Vec::new();

@@ -5,12 +5,12 @@ use crate::context::catch;
 use crate::device::{Device, registry};
 use crate::next::Next;
 use crate::registry;
-use crate::settings::Settings;
-use crate::{hooks, reporting, stubs};
+use crate::settings::{Elsewhere, Settings};
+use crate::{hooks, reporting, stubs, tooling};
 use ash::vk;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Arc, OnceLock};
 
 /// The interface version this layer speaks: the first one with negotiation.
@@ -25,20 +25,25 @@ struct Instance {
     get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr,
     destroy: Option<vk::PFN_vkDestroyInstance>,
     properties: reporting::PropertyFunctions,
+    settings: InForce,
 }
 
 impl Instance {
     /// # Safety
     ///
     /// `get_instance_proc_addr` must be the next link's, and `handle` an instance that it is just making.
-    unsafe fn new(handle: vk::Instance, get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr) -> Instance {
+    unsafe fn new(
+        handle: vk::Instance,
+        get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr,
+        settings: InForce,
+    ) -> Instance {
         // SAFETY: by the caller; names and types go together.
         unsafe {
             let fetch = |name: &CStr| get_instance_proc_addr(handle, name.as_ptr());
             let destroy = fetch(c"vkDestroyInstance")
                 .map(|f| std::mem::transmute::<unsafe extern "system" fn(), vk::PFN_vkDestroyInstance>(f));
             let properties = reporting::PropertyFunctions::fetch(&fetch);
-            Instance { handle, get_instance_proc_addr, destroy, properties }
+            Instance { handle, get_instance_proc_addr, destroy, properties, settings }
         }
     }
 }
@@ -50,15 +55,33 @@ fn instances() -> &'static Instances {
     INSTANCES.get_or_init(Instances::default)
 }
 
-/// The settings of the process, read when the first instance is made, and what could not be honoured.
-fn settings() -> (Arc<Settings>, Arc<[String]>) {
-    static SETTINGS: OnceLock<(Arc<Settings>, Arc<[String]>)> = OnceLock::new();
-    let known = SETTINGS.get_or_init(|| {
-        let (settings, warnings) = Settings::in_force();
-        settings.warn(warnings.iter().cloned());
-        (Arc::new(settings), warnings.into())
-    });
-    known.clone()
+/// The settings of an instance, and what of them could not be honoured.
+type InForce = (Arc<Settings>, Arc<[String]>);
+
+/// The settings of an instance that is made with this list. What can't be honoured is said once a process.
+///
+/// # Safety
+///
+/// The list must be null or valid.
+unsafe fn settings(p_next: *const c_void) -> InForce {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    // SAFETY: by the caller.
+    let (settings, warnings) = Settings::in_force(|| unsafe { Elsewhere::find(p_next) });
+    let mut said = SAID.lock();
+    for warning in &warnings {
+        if !said.contains(warning) {
+            settings.warn([warning.clone()]);
+            said.push(warning.clone());
+        }
+    }
+    (Arc::new(settings), warnings.into())
+}
+
+/// The next link's function called `name`, for the instance with this key.
+pub(crate) fn instance_function(key: DispatchKey, name: &CStr) -> vk::PFN_vkVoidFunction {
+    let known = instances().read().get(&key).cloned()?;
+    // SAFETY: the next link's function, with its own instance.
+    unsafe { (known.get_instance_proc_addr)(known.handle, name.as_ptr()) }
 }
 
 /// `vkNegotiateLoaderLayerInterfaceVersion`: the one symbol that the loader looks up.
@@ -114,6 +137,12 @@ unsafe extern "system" fn get_instance_proc_addr(
         }
         if instance == vk::Instance::null() {
             return None;
+        }
+        if matches!(
+            name.to_bytes(),
+            b"vkGetPhysicalDeviceToolProperties" | b"vkGetPhysicalDeviceToolPropertiesEXT"
+        ) {
+            return void!(tooling::get_tool_properties => vk::PFN_vkGetPhysicalDeviceToolProperties);
         }
         // SAFETY: a live instance, by the caller.
         let known = instances().read().get(&unsafe { DispatchKey::of(instance) }).cloned()?;
@@ -204,10 +233,12 @@ unsafe extern "system" fn create_instance(
         let result = create(info, allocator, instance);
         if result == vk::Result::SUCCESS {
             catch(|| {
-                settings();
+                let settings = settings((*info).p_next);
                 let handle = *instance;
                 let key = DispatchKey::of(handle);
-                instances().write().insert(key, Arc::new(Instance::new(handle, get_instance_proc_addr)));
+                instances()
+                    .write()
+                    .insert(key, Arc::new(Instance::new(handle, get_instance_proc_addr, settings)));
                 Some(())
             });
         }
@@ -255,11 +286,14 @@ unsafe extern "system" fn create_device(
             catch(|| {
                 let handle = *device;
                 let next = Next::load(next_device, handle);
+                // An instance that was not seen may have been made with anything: hands off.
+                let inert = || (Arc::new(Settings::inert()), Arc::default());
+                let in_force = instance.as_ref().map_or_else(inert, |i| i.settings.clone());
                 let functions = instance.as_ref().map(|i| i.properties).unwrap_or_default();
                 let description = reporting::describe(physical, functions);
                 let robust = reporting::has_robust_writes(&*info);
                 let record =
-                    Device::new(DispatchKey::of(handle), handle, next, settings(), description, robust);
+                    Device::new(DispatchKey::of(handle), handle, next, in_force, description, robust);
                 registry().add(record);
                 reporting::at_exit();
                 Some(())

@@ -26,6 +26,8 @@ mod images;
 pub mod manifest;
 mod memory;
 mod next;
+#[cfg(test)]
+mod no_lock;
 mod objects;
 mod pipelines;
 mod pushes;
@@ -36,3 +38,4 @@ mod segment;
 pub mod settings;
 mod stubs;
 mod templates;
+mod tooling;

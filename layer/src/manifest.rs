@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::files::{self, FileError};
-use crate::settings::variables::{DISABLE, ENABLE};
+use crate::settings::variables::{self, DISABLE, ENABLE, Variable};
 
 /// The layer's name: what users put in `VK_INSTANCE_LAYERS`.
 pub const LAYER_NAME: &str = "zinc_barrier";
@@ -93,8 +93,45 @@ pub fn explicit(library: &Path) -> Result<Value, ManifestError> {
             "implementation_version": "1",
             "description": "Drops pipeline barriers that no two accesses need, and counts the rest",
             "functions": { NEGOTIATE: NEGOTIATE },
+            "instance_extensions": [{ "name": "VK_EXT_layer_settings", "spec_version": "2" }],
+            "device_extensions": [{
+                "name": "VK_EXT_tooling_info",
+                "spec_version": "1",
+                "entrypoints": ["vkGetPhysicalDeviceToolPropertiesEXT"],
+            }],
+            "features": { "settings": settings() },
         }
     }))
+}
+
+/// The settings as Vulkan Configurator reads them (the features of a layer manifest, file format 1.2.0): what the
+/// variables are, in its words.
+fn settings() -> Vec<Value> {
+    let of = |variable: &Variable| {
+        let key = variable.name.trim_start_matches(variables::PREFIX).to_lowercase();
+        let values = (variable.values)();
+        let default = (variable.default)();
+        let mut setting = json!({
+            "key": key,
+            "env": variable.name,
+            "label": key.replace('_', " "),
+            "description": variable.help,
+            "type": "STRING",
+            "default": default,
+            "platforms": ["LINUX"],
+        });
+        let words: Vec<&str> = values.split(", ").collect();
+        if words == ["0", "1"] {
+            setting["type"] = "BOOL".into();
+            setting["default"] = (default == "1").into();
+        } else if words.len() > 1 && words.iter().all(|w| !w.contains(' ')) {
+            setting["type"] = "ENUM".into();
+            let flags = words.iter().map(|w| json!({ "key": w, "label": w, "description": w }));
+            setting["flags"] = flags.collect();
+        }
+        setting
+    };
+    variables::VARIABLES.iter().map(of).collect()
 }
 
 /// The implicit manifest for the library at `library`, an absolute path.
@@ -104,6 +141,12 @@ pub fn explicit(library: &Path) -> Result<Value, ManifestError> {
 /// [`ManifestError::NotText`].
 pub fn implicit(library: &Path) -> Result<Value, ManifestError> {
     let mut manifest = explicit(library)?;
+    // The loader of Debian 12 (1.3.239) lists the instance extensions of an implicit layer that is enabled, and then
+    // refuses an instance that is made with one of them. Applications that enable all they find would not start.
+    if let Some(layer) = manifest["layer"].as_object_mut() {
+        layer.remove("instance_extensions");
+        layer.remove("device_extensions");
+    }
     manifest["layer"]["enable_environment"] = json!({ ENABLE: "1" });
     manifest["layer"]["disable_environment"] = json!({ DISABLE: "1" });
     Ok(manifest)
@@ -184,6 +227,15 @@ mod tests {
         }
         assert_eq!(implicit["layer"]["enable_environment"], json!({"ZINC_BARRIER": "1"}));
         assert_eq!(implicit["layer"]["disable_environment"], json!({"DISABLE_ZINC_BARRIER": "1"}));
+        assert_eq!(explicit["layer"]["instance_extensions"][0]["name"], "VK_EXT_layer_settings");
+        assert!(implicit["layer"].get("instance_extensions").is_none(), "or vulkaninfo does not start");
+        let settings = explicit["layer"]["features"]["settings"].as_array().unwrap();
+        assert_eq!(settings.len(), variables::VARIABLES.len());
+        let policy = settings.iter().find(|s| s["key"] == "policy").unwrap();
+        assert_eq!((&policy["type"], &policy["default"]), (&json!("ENUM"), &json!("alias-only")));
+        assert!(policy["flags"].as_array().unwrap().iter().any(|f| f["key"] == "none"));
+        let kind = |key: &str| settings.iter().find(|s| s["key"] == key).unwrap()["type"].clone();
+        assert_eq!((kind("names"), kind("granule")), (json!("BOOL"), json!("STRING")));
         assert!(explicit["layer"].get("enable_environment").is_none());
         assert!(explicit["layer"].get("disable_environment").is_none());
     }

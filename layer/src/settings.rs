@@ -1,4 +1,4 @@
-//! What the user asked of the layer, read once from the environment.
+//! What the user asked of the layer: in the environment, in a settings file, or through the application.
 //!
 //! A layer has no command line, and it lives in somebody else's process, so two rules shape this file:
 //!
@@ -14,6 +14,7 @@
 //! variables themselves are data, in [`variables`], shared with `zinc-barrier variables`.
 
 mod destination;
+pub mod elsewhere;
 pub mod variables;
 
 use std::ffi::{OsStr, OsString};
@@ -25,6 +26,7 @@ use zinc_hazard::Policy;
 pub use zinc_report::OutOfBounds;
 
 pub use destination::{Destination, report_path};
+pub use elsewhere::Elsewhere;
 use variables::{self as var, Variable};
 
 /// The policy where none is named.
@@ -82,21 +84,26 @@ impl Settings {
     /// What holds in this process; the warnings are lines for stderr.
     ///
     /// In a process with more rights than its caller, and where `DISABLE_ZINC_BARRIER` is set, the result is
-    /// [`Settings::inert`] without any warning, whatever else the environment holds.
-    pub fn in_force() -> (Settings, Vec<String>) {
+    /// [`Settings::inert`] without any warning, whatever else the environment holds. `elsewhere` finds what variables that
+    /// are not set leave open.
+    pub fn in_force(elsewhere: impl FnOnce() -> Elsewhere) -> (Settings, Vec<String>) {
         // A loader keeps an implicit layer out when its manifest's variable says so, but not an explicit one that
         // VK_INSTANCE_LAYERS names. Whoever sets the variable wants the layer gone: then it is as good as gone.
         let disabled = std::env::var_os(var::DISABLE).is_some();
         if is_secure_process() || disabled {
             (Settings::inert(), Vec::new())
         } else {
-            Settings::from_environment()
+            Settings::from_environment(&elsewhere())
         }
     }
 
-    /// What this process's environment asks for, and one line for each thing that cannot be honoured.
-    pub fn from_environment() -> (Settings, Vec<String>) {
-        let (settings, mut warnings) = Settings::from_lookup(|name| std::env::var_os(name));
+    /// What this process's environment asks for, and `elsewhere` where it leaves something open; and one line for each
+    /// thing that cannot be honoured.
+    pub fn from_environment(elsewhere: &Elsewhere) -> (Settings, Vec<String>) {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let (settings, mut warnings) =
+            Settings::from_lookup(|name| set(name).or_else(|| elsewhere.get(name)));
+        warnings.extend(elsewhere.warnings.iter().cloned());
         warnings.extend(unknown_variables(std::env::vars_os().map(|(name, _)| name)));
         (settings, warnings)
     }

@@ -75,6 +75,14 @@ fn two_devices_of_two_instances_know_nothing_of_each_other() {
 }
 
 #[test]
+fn the_layer_is_the_first_of_the_tools_that_are_active() {
+    let app = app();
+    assert_eq!(app.tools(None), (vk::Result::SUCCESS, 1, String::new()));
+    assert_eq!(app.tools(Some(0)), (vk::Result::INCOMPLETE, 0, String::new()));
+    assert_eq!(app.tools(Some(4)), (vk::Result::SUCCESS, 1, "zinc_barrier".into()));
+}
+
+#[test]
 fn many_threads_record_at_once_while_objects_come_and_go() {
     let app = app();
     let kernel = Kernel::new(&app);

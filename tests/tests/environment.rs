@@ -29,6 +29,26 @@ fn stream() -> Stream {
     ))
 }
 
+#[test]
+fn a_settings_file_sets_what_the_variables_leave_open() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("vk_layer_settings.txt"), "zinc_barrier.policy = none\n").unwrap();
+    let path = folder.path().to_str().unwrap();
+    let policy = |variables: &[(&str, &str)]| {
+        let said = said_with(variables);
+        let at = said.find("policy ").unwrap_or_else(|| panic!("no report on stderr: {said}"));
+        said[at + 7..].split([',', ' ']).next().unwrap_or_default().to_string()
+    };
+    assert_eq!(policy(&[("ZINC_BARRIER_REPORT", "stderr"), ("VK_LAYER_SETTINGS_PATH", path)]), "none");
+    assert_eq!(policy(&[("ZINC_BARRIER_REPORT", "stderr")]), "alias-only", "without the file");
+    let both = [
+        ("ZINC_BARRIER_REPORT", "stderr"),
+        ("VK_LAYER_SETTINGS_PATH", path),
+        ("ZINC_BARRIER_POLICY", "every"),
+    ];
+    assert_eq!(policy(&both), "every", "a variable counts before the file");
+}
+
 /// Plays the stream with further variables: the host must not notice. What was said on stderr.
 fn said_with(variables: &[(&str, &str)]) -> String {
     let ended = stream().with_variables(variables).succeeded();

@@ -14,8 +14,8 @@ use zinc_report::api_version_text;
 use super::probe::{self, Loader, Seen};
 use super::search::Search;
 use crate::manifest::{Found, Kind, LAYER_NAME, NEGOTIATE};
-use crate::settings::Settings;
 use crate::settings::variables::{DISABLE, ENABLE};
+use crate::settings::{Elsewhere, Settings};
 
 /// All that the doctor looks at.
 #[derive(Debug)]
@@ -65,7 +65,8 @@ impl Facts {
             by_name: probe::in_child(&[("VK_INSTANCE_LAYERS", layers)])?,
             by_switch: probe::in_child(&[(ENABLE, "1".into())])?,
             variables: variables(&search, &manifests),
-            settings: Settings::from_environment().1,
+            // SAFETY: without an application there is no list.
+            settings: Settings::from_environment(&unsafe { Elsewhere::find(std::ptr::null()) }).1,
             manifests,
         })
     }

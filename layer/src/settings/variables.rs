@@ -125,7 +125,7 @@ pub const NOT_SUPPORTED: [Variable; 4] = [
 ];
 
 /// Names that other parts of this kit read (its build, its tests): not for the layer, and no typing errors.
-pub const OF_THE_KIT: [&str; 7] = [
+pub const OF_THE_KIT: [&str; 8] = [
     "ZINC_BARRIER_BUILT",
     "ZINC_BARRIER_GLSLANG",
     "ZINC_BARRIER_MIRROR",
@@ -133,6 +133,7 @@ pub const OF_THE_KIT: [&str; 7] = [
     "ZINC_BARRIER_ORACLES",
     "ZINC_BARRIER_PACKETS",
     "ZINC_BARRIER_UPDATE_SCHEMA",
+    "ZINC_BARRIER_VK_XML",
 ];
 
 /// Every name that the layer knows.

@@ -102,6 +102,7 @@ pub struct App {
     destroy_instance: vk::PFN_vkDestroyInstance,
     /// The device, through the layer.
     pub device: ash::Device,
+    get_instance: vk::PFN_vkGetInstanceProcAddr,
     get: vk::PFN_vkGetDeviceProcAddr,
     table: usize,
 }
@@ -159,7 +160,7 @@ impl App {
                 |name| transmute::<vk::PFN_vkVoidFunction, *const c_void>(get_device(device, name.as_ptr())),
                 device,
             );
-            App { instance, destroy_instance, device: functions, get: get_device, table }
+            App { instance, destroy_instance, device: functions, get_instance, get: get_device, table }
         }
     }
 
@@ -174,6 +175,26 @@ impl App {
             let found = (self.get)(self.device.handle(), name.as_ptr());
             assert!(found.is_some(), "no {name:?}");
             std::mem::transmute_copy(&found)
+        }
+    }
+
+    /// The tools that are active on the physical device, with `room` for so many: what the call returns, how many, and
+    /// the first one's name.
+    pub fn tools(&self, room: Option<u32>) -> (vk::Result, u32, String) {
+        // SAFETY: the name's type; the physical device's first word is the instance's, as a loader has it.
+        unsafe {
+            let get: vk::PFN_vkGetPhysicalDeviceToolProperties =
+                transmute((self.get_instance)(self.instance, c"vkGetPhysicalDeviceToolProperties".as_ptr()));
+            let mut object = Box::new(*(self.instance.as_raw() as *const usize));
+            let physical = vk::PhysicalDevice::from_raw(&raw mut *object as u64);
+            let mut list = vec![vk::PhysicalDeviceToolProperties::default(); room.unwrap_or(0) as usize];
+            let mut count = room.unwrap_or(0);
+            let out = if room.is_some() { list.as_mut_ptr() } else { std::ptr::null_mut() };
+            let result = get(physical, &raw mut count, out);
+            let name = list
+                .first()
+                .map_or(String::new(), |t| CStr::from_ptr(t.name.as_ptr()).to_string_lossy().into_owned());
+            (result, count, name)
         }
     }
 
