@@ -50,6 +50,11 @@ pub fn driver_truth() -> PathBuf {
     find("driver-truth")
 }
 
+/// The command that checks what patched RADV emits.
+pub fn mesa_proof() -> PathBuf {
+    find("mesa-proof")
+}
+
 /// The command that writes docs/shader-stats.md.
 pub fn shader_stats() -> PathBuf {
     find("shader-stats")
