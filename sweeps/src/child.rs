@@ -23,6 +23,7 @@ use crate::application::Application;
 use crate::contain::{self, Finished, Unfinished, signal_name, tail};
 use crate::environment;
 use crate::error::SweepError;
+use crate::knobs::{self, Announced};
 use crate::neighbours::Neighbours;
 use crate::outcome::{Failure, Measured, Observation, Outcome, Process};
 use crate::packets;
@@ -56,6 +57,8 @@ pub struct Job {
     pub busy: u32,
     /// What to start instead of the engine.
     pub application: Option<Application>,
+    /// Variables of the arm: the driver to take, and its knobs.
+    pub variables: Vec<(String, OsString)>,
 }
 
 /// The engine and the layer to inject into it, with a private folder for manifest and reports that goes away with
@@ -98,7 +101,14 @@ impl<'a> Engine<'a> {
     /// # Errors
     ///
     /// [`SweepError::Missing`] with the engine's own words when it cannot tell, as with a model that is truncated.
-    pub fn info(&self, model: Option<&Path>, shim: Option<&Shim>) -> Result<results::Info, SweepError> {
+    ///
+    /// `variables` are set beside the owner's. What drivers announce of their knobs comes along.
+    pub fn info(
+        &self,
+        model: Option<&Path>,
+        shim: Option<&Shim>,
+        variables: &[(String, OsString)],
+    ) -> Result<(results::Info, Vec<Announced>), SweepError> {
         let mut command = self.start(shim, None);
         command.args(["info", "--json"]);
         if let Some(model) = model {
@@ -108,6 +118,14 @@ impl<'a> Engine<'a> {
         if let Some(shim) = shim {
             shim.apply(&mut env);
         }
+        for (name, value) in variables {
+            environment::set(&mut env, name, value.clone());
+        }
+        let announced = self.folder.path().join("knobs.json");
+        let _ = std::fs::remove_file(&announced);
+        for name in knobs::ASK {
+            environment::set(&mut env, name, announced.clone().into());
+        }
         command.env_clear().envs(env);
         let missing = |why: String| {
             let about = model.map(|m| format!(" about the model '{}'", m.display())).unwrap_or_default();
@@ -116,8 +134,11 @@ impl<'a> Engine<'a> {
         };
         match self.finish(command, INFO_TIMEOUT)? {
             Err(failure) => Err(missing(failure.to_string())),
-            Ok(done) => serde_json::from_slice(&done.stdout)
-                .map_err(|e| missing(format!("`engine info --json` printed something else: {e}"))),
+            Ok(done) => {
+                let info = serde_json::from_slice(&done.stdout)
+                    .map_err(|e| missing(format!("`engine info --json` printed something else: {e}")))?;
+                Ok((info, knobs::parse(&std::fs::read_to_string(&announced).unwrap_or_default())))
+            }
         }
     }
 
@@ -180,6 +201,9 @@ impl<'a> Engine<'a> {
             environment::for_run(std::env::vars_os(), spec, &manifests, report, environment::holds_ours);
         if let Some(shim) = &job.shim {
             shim.apply(&mut env);
+        }
+        for (name, value) in &job.variables {
+            environment::set(&mut env, name, value.clone());
         }
         if self.counter(spec, job).is_some() {
             environment::set(&mut env, packets::VARIABLE, self.packets_report().into());

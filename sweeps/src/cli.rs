@@ -16,6 +16,7 @@ use zinc_hazard::Policy;
 
 use crate::application::Application;
 use crate::drivers::DriverSpec;
+use crate::knobs::Axis;
 use crate::plan::SETUP_TOKENS;
 use crate::shims::ShimDriver;
 use crate::shims::on::OnArgs;
@@ -66,7 +67,8 @@ pub struct Cli {
     pub policies: Vec<Policy>,
 
     /// A device to run on; may be given several times: auto (every device that executes), lavapipe, radv,
-    /// honeykrisp, nvidia, name:SUBSTRING; or one that records without executing: honeykrisp-shim, radv-shim:CHIP (a
+    /// honeykrisp, nvidia, name:SUBSTRING; one that mesa-patches/build made: patched:radv, patched:lavapipe; any other by
+    /// its manifest: icd:PATH; or one that records without executing: honeykrisp-shim, radv-shim:CHIP (a
     /// wrong CHIP lists the right ones)
     #[arg(long = "driver", value_name = "DRIVER", default_value = "auto")]
     pub drivers: Vec<DriverSpec>,
@@ -130,6 +132,15 @@ pub struct Cli {
     /// of its own [default: 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
     pub busy: Vec<u32>,
+
+    /// A switch of the driver, with the values that become arms; may be given several times, and is then crossed. The
+    /// driver must announce it: see --knobs
+    #[arg(long = "knob", value_name = "NAME=VALUE,...")]
+    pub knob: Vec<Axis>,
+
+    /// Print the switches that the drivers of --driver announce, with their legal values, and exit
+    #[arg(long)]
+    pub knobs: bool,
 
     /// For an application of a newer distribution, on shims: take the dynamic loader and libraries of this folder, as
     /// tests/oracles unpacks it

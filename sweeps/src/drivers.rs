@@ -12,6 +12,7 @@ use zinc_engine::results::{Device, DeviceInfo, DeviceKind, Info};
 
 use crate::cli::Require;
 use crate::error::SweepError;
+use crate::patched::{self, Patched};
 use crate::shims::ShimDriver;
 
 /// A driver as users name it on the command line.
@@ -25,6 +26,8 @@ pub enum DriverSpec {
     Name(String),
     /// A driver that records without executing.
     Shim(ShimDriver),
+    /// A driver that the loader does not find by itself.
+    Patched(Patched),
 }
 
 /// Drivers that can be asked for by name.
@@ -45,12 +48,17 @@ impl FromStr for DriverSpec {
             Some(part) => return Ok(Self::Name(part.into())),
             None => {}
         }
+        if let Some(patched) = Patched::parse(text) {
+            return patched.map(Self::Patched);
+        }
         if ShimDriver::is_meant(text) {
             return text.parse().map(Self::Shim);
         }
         Err(format!(
-            "unknown driver '{text}'; the drivers are auto, {}, name:SUBSTRING; and, recording only, {}",
+            "unknown driver '{text}'; the drivers are auto, {}, name:SUBSTRING, {}, icd:MANIFEST; and, recording only, \
+             {}",
             NAMED.join(", "),
+            patched::BUILT.map(|name| format!("patched:{name}")).join(", "),
             ShimDriver::names()
         ))
     }
@@ -63,6 +71,7 @@ impl fmt::Display for DriverSpec {
             Self::Driver(name) => f.write_str(name),
             Self::Name(part) => write!(f, "name:{part}"),
             Self::Shim(driver) => driver.fmt(f),
+            Self::Patched(driver) => driver.fmt(f),
         }
     }
 }
@@ -158,6 +167,9 @@ fn matches(spec: &DriverSpec, device: &Device) -> bool {
         DriverSpec::Name(part) => device.name.to_lowercase().contains(&part.to_lowercase()),
         // What the loader shows by itself executes.
         DriverSpec::Shim(_) => false,
+        // Where these are asked for, the loader shows them and no other.
+        DriverSpec::Patched(Patched::Built(name)) => label(device) == *name,
+        DriverSpec::Patched(Patched::Manifest(_)) => true,
     }
 }
 

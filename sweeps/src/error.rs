@@ -12,6 +12,9 @@ pub enum SweepError {
     /// A driver, model, engine or layer that was needed is not here: exit 3.
     #[error("{0}")]
     Missing(String),
+    /// Something was asked for that a driver, asked itself, does not know: exit 2.
+    #[error("{0}")]
+    Usage(String),
     /// The report cannot be written: exit 1.
     #[error(
         "cannot write the report to '{}': {source}; give a folder that can be written with --out",
@@ -44,6 +47,7 @@ impl SweepError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Missing(_) => 3,
+            Self::Usage(_) => 2,
             Self::Output { .. } | Self::Reference(_) | Self::System { .. } => 1,
             Self::Interrupted => 130,
         }

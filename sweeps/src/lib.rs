@@ -6,7 +6,7 @@
 //! barrier withheld, whose share of noticed ones (the mutation score) is printed.
 //!
 //! ```text
-//! cli ─▶ session ─▶ drivers   which devices
+//! cli ─▶ session ─▶ drivers   which devices (patched: of our own builds; knobs: their switches)
 //!           │   └─▶ plan      which runs, and why each
 //!           ├─────▶ shims     drivers that record without executing: where they are, how to start on one
 //!           ├─────▶ child     one run: environment, contain, the documents read back (packets: the driver's own)
@@ -29,11 +29,13 @@ pub mod environment;
 pub mod error;
 pub mod gates;
 pub mod host;
+pub mod knobs;
 pub mod markdown;
 pub mod neighbours;
 pub mod outcome;
 pub mod output;
 pub mod packets;
+pub mod patched;
 pub mod plan;
 pub mod progress;
 pub mod report;

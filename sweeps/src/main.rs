@@ -25,6 +25,9 @@ fn main() -> ExitCode {
     if let Err(error) = ctrlc::set_handler(move || handler.store(true, Ordering::Relaxed)) {
         eprintln!("sweep: Ctrl-C will not be handled: {error}");
     }
+    if cli.knobs {
+        return session::list_knobs(&cli, &stop).map_or_else(|e| fail(&e), |text| print(&text, 0));
+    }
     match session::run(&cli, &stop) {
         Ok(report) => {
             let text = format!(

@@ -5,6 +5,7 @@
 //! start leaves nothing behind.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -23,9 +24,11 @@ use crate::drivers::{Chosen, DriverSpec, choose};
 use crate::error::SweepError;
 use crate::gates::{Gate, Status};
 use crate::host;
+use crate::knobs;
 use crate::outcome::Observation;
 use crate::output::Folder;
 use crate::packets;
+use crate::patched;
 use crate::plan::{Role, RunSpec, drop_orders, fixed_runs, recorded_runs, sample, takes_drops};
 use crate::progress::Progress;
 use crate::report::{Arm, ArmRole, Git, Host, Report, SCHEMA_VERSION, Settings};
@@ -59,7 +62,7 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
             Some(Application::find(command, cli.root.as_deref(), std::env::var_os("PATH").as_deref())?)
         }
     };
-    let (drivers, shims, absent) = split(cli)?;
+    let (drivers, places, shims, absent) = split(cli)?;
     let packets = if shims.is_empty() { None } else { packets::library(cli.packets.as_deref())? };
     let engine = Engine::new(&program, &layer, packets.as_deref(), stop)?;
     let mut blake3: BTreeMap<String, String> = [("engine", &program), ("layer", &layer)]
@@ -78,7 +81,11 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
     let (mut targets, mut not_run_arms) = (Vec::new(), Vec::new());
     for model in models {
         let mut absent = absent.clone();
-        let mut add = |info: &Info, chosen: Chosen, shim: Option<&Shim>| -> Result<(), SweepError> {
+        let mut add = |info: &Info,
+                       chosen: Chosen,
+                       shim: Option<&Shim>,
+                       place: &[(String, OsString)]|
+         -> Result<(), SweepError> {
             let name = match &application {
                 Some(application) => application.name(),
                 None => model_name(model, info)?,
@@ -86,7 +93,8 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
             if let Some(known) = &info.model {
                 blake3.insert(name.clone(), known.model.blake3.clone());
             }
-            for (record, busy) in axes(cli) {
+            for (record, busy, combination) in axes(cli) {
+                let variables = place.iter().cloned().chain(knobs::variables(&combination)).collect();
                 let job = Job {
                     device: chosen.selector.clone(),
                     device_name: chosen.device.name.clone(),
@@ -97,12 +105,14 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
                     record: record.clone(),
                     busy: busy.unwrap_or(0),
                     application: application.clone(),
+                    variables,
                 };
-                let knobs = [("record", record), ("busy", busy.map(|n| n.to_string()))];
+                let named = [("record", record), ("busy", busy.map(|n| n.to_string()))];
+                let named = named.into_iter().filter_map(|(k, v)| Some((k.to_string(), v?)));
                 let target = Target {
                     chosen: chosen.clone(),
                     model: name.clone(),
-                    knobs: knobs.into_iter().filter_map(|(k, v)| Some((k.to_string(), v?))).collect(),
+                    knobs: named.chain(combination).collect(),
                     executes: shim.is_none(),
                     policies: cli.arms(),
                     observations: Vec::new(),
@@ -113,15 +123,27 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
             Ok(())
         };
         if !drivers.is_empty() {
-            let info = engine.info(model, None)?;
+            let (info, announced) = engine.info(model, None, &[])?;
             for chosen in choose(&info, &drivers, cli.require)? {
-                add(&info, chosen, None)?;
+                knobs::check(&cli.knob, &announced, &chosen.driver)?;
+                add(&info, chosen, None, &[])?;
+            }
+        }
+        for (spec, place) in &places {
+            let (info, announced) = engine.info(model, None, place)?;
+            for mut chosen in choose(&info, std::slice::from_ref(spec), cli.require)? {
+                knobs::check(&cli.knob, &announced, &chosen.driver)?;
+                chosen.driver = spec.to_string();
+                add(&info, chosen, None, place)?;
             }
         }
         for shim in &shims {
-            let info = engine.info(model, Some(shim))?;
+            let (info, announced) = engine.info(model, Some(shim), &[])?;
             match launch::choose(shim.driver, &info) {
-                Ok(chosen) => add(&info, chosen, Some(shim))?,
+                Ok(chosen) => {
+                    knobs::check(&cli.knob, &announced, &chosen.driver)?;
+                    add(&info, chosen, Some(shim), &[])?;
+                }
                 Err(why) => absent.push((shim.driver, why.to_string())),
             }
         }
@@ -282,12 +304,26 @@ impl Sweep<'_> {
 type Absent = (ShimDriver, String);
 
 /// What was asked for, sorted.
-type Drivers = (Vec<DriverSpec>, Vec<Shim>, Vec<Absent>);
+type Drivers = (Vec<DriverSpec>, Vec<Place>, Vec<Shim>, Vec<Absent>);
+
+/// A driver outside of the loader's folders, and the variables that have the loader take it.
+type Place = (DriverSpec, Vec<(String, OsString)>);
+
+/// When the engine records, its busy neighbours, and the driver's knobs.
+type Point = (Option<String>, Option<u32>, Vec<(String, String)>);
 
 /// The drivers that execute, the shims that are set up, and those that are not, each once.
 fn split(cli: &Cli) -> Result<Drivers, SweepError> {
     let (mut drivers, mut shims, mut absent) = (Vec::new(), Vec::<Shim>::new(), Vec::<Absent>::new());
+    let mut places: Vec<Place> = Vec::new();
     for spec in &cli.drivers {
+        if let DriverSpec::Patched(driver) = spec {
+            let manifest = driver.manifest(|name| std::env::var_os(name))?;
+            if !places.iter().any(|(known, _)| known == spec) {
+                places.push((spec.clone(), patched::variables(&manifest)));
+            }
+            continue;
+        }
         let DriverSpec::Shim(driver) = spec else {
             drivers.push(spec.clone());
             continue;
@@ -306,16 +342,42 @@ fn split(cli: &Cli) -> Result<Drivers, SweepError> {
             Err(why) => absent.push((*driver, why.to_string())),
         }
     }
-    Ok((drivers, shims, absent))
+    Ok((drivers, places, shims, absent))
 }
 
-/// All combinations of when the engine records and how busy its neighbours are; `None` where nothing was said.
-fn axes(cli: &Cli) -> Vec<(Option<String>, Option<u32>)> {
+/// The knobs that the drivers of the command line announce, for people.
+///
+/// # Errors
+///
+/// [`SweepError`], as [`run`].
+pub fn list_knobs(cli: &Cli, stop: &AtomicBool) -> Result<String, SweepError> {
+    let program = beside(cli.engine.as_deref(), "engine", "the engine", "--engine")?;
+    let layer = beside(cli.layer.as_deref(), "libzinc_barrier.so", "the layer's library", "--layer")?;
+    let engine = Engine::new(&program, &layer, None, stop)?;
+    let (drivers, places, shims, _) = split(cli)?;
+    let mut all = Vec::new();
+    if !drivers.is_empty() {
+        all.extend(engine.info(None, None, &[])?.1);
+    }
+    for (_, place) in &places {
+        all.extend(engine.info(None, None, place)?.1);
+    }
+    for shim in &shims {
+        all.extend(engine.info(None, Some(shim), &[])?.1);
+    }
+    Ok(knobs::list(&all))
+}
+
+/// All combinations of when the engine records, how busy its neighbours are, and the driver's knobs; `None` where
+/// nothing was said.
+fn axes(cli: &Cli) -> Vec<Point> {
     let mut axes = Vec::new();
     // An axis of which nothing was said has one place all the same, and nothing stands there.
     for r in 0..cli.record.len().max(1) {
         for b in 0..cli.busy.len().max(1) {
-            axes.push((cli.record.get(r).map(record_name), cli.busy.get(b).copied()));
+            for combination in knobs::combinations(&cli.knob) {
+                axes.push((cli.record.get(r).map(record_name), cli.busy.get(b).copied(), combination));
+            }
         }
     }
     axes

@@ -3,11 +3,13 @@
 #
 # The folder beside it holds what a test wants: info.json is printed by `info`; behaviour/NAME, where NAME is the run
 # (without, POLICY, POLICY,shuffle=S, POLICY,shuffle=S,drop=K, POLICY,setup), holds one word of the list at the end; behaviour/drop
-# stands for all drops that have none of their own. Every run is logged.
+# stands for all drops that have none of their own. behaviour/knobs is what the driver announces. Every run is logged.
 set -u
 here=$(dirname "$0")
 if [[ $1 == info ]]; then
   [[ -e $here/behaviour/info ]] && { cat "$here/behaviour/info" >&2; exit 1; }
+  # As a driver of mesa-patches does where it is asked for its knobs.
+  [[ -e $here/behaviour/knobs && -n ${LP_BARRIER_HELP-} ]] && cat "$here/behaviour/knobs" >>"$LP_BARRIER_HELP"
   cat "$here/info.json"
   exit 0
 fi
@@ -33,7 +35,7 @@ device="Fake CPU"
 [[ -e $here/device ]] && device=$(<"$here/device")
 tokens=32
 [[ "$*" == *"--tokens 5"* ]] && tokens=5 run+=,setup
-echo "$run: $*" >>"$here/log"
+echo "$run: $*${LP_LATE_COMPUTE+ LP_LATE_COMPUTE=$LP_LATE_COMPUTE}" >>"$here/log"
 
 # An in-order machine: a missing barrier shows only where the order was permuted.
 digest=right

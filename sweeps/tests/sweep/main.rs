@@ -2,6 +2,7 @@
 
 mod bench;
 mod containment;
+mod knobs;
 mod missing;
 mod real_shims;
 mod shims;
