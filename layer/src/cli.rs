@@ -6,6 +6,7 @@
 //! but its error.
 
 pub mod doctor;
+pub mod explain;
 pub mod places;
 pub mod probe;
 pub mod search;
@@ -39,6 +40,10 @@ Examples:
   Drop what no two accesses need, and keep the counts as JSON:
     ZINC_BARRIER=1 ZINC_BARRIER_POLICY=alias-only ZINC_BARRIER_REPORT=counts-%p.json PROGRAM
     zinc-barrier report counts-*.json
+
+  Which places do the barriers come from, and why is each there? Trace, then read and draw:
+    ZINC_BARRIER=1 ZINC_BARRIER_TRACE=trace-%p.jsonl ZINC_BARRIER_NAMES=1 PROGRAM
+    zinc-barrier explain trace-*.jsonl --svg graph.svg
 
   Would a missing barrier have been noticed? Issue unordered operations last first; compare the output:
     ZINC_BARRIER=1 ZINC_BARRIER_SHUFFLE=reverse ZINC_BARRIER_REPORT=off PROGRAM
@@ -83,6 +88,8 @@ enum What {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
+    /// Say why barriers are there, from a trace: which places they come from, and what became of each.
+    Explain(explain::Explain),
     /// Make an instance and describe it: the child of doctor.
     #[command(hide = true)]
     Probe,
@@ -149,6 +156,7 @@ fn run(what: What) -> Result<(String, ExitCode)> {
         }
         What::Variables => variables_text(),
         What::Report { files } => report(&files)?,
+        What::Explain(arguments) => explain::explain(&arguments)?,
         What::Probe => probe::describe().to_string(),
     };
     Ok((text, ExitCode::SUCCESS))

@@ -7,6 +7,7 @@ use crate::asked::Asked;
 use crate::context::{Context, context};
 use crate::device::{Device, registry};
 use crate::footprint::{self, BoundSet};
+use crate::pipelines::Pipeline;
 use crate::recorder::Finished;
 use crate::segment::{self, Grid, Transfer};
 use crate::stubs::Effect;
@@ -25,7 +26,7 @@ pub(crate) unsafe fn before_unmodelled(buffer: vk::CommandBuffer, effect: Effect
     let Some(context) = (unsafe { context(buffer) }) else { return };
     context.with(|state| {
         if effect == Effect::Taint {
-            context.release(state);
+            context.settle(state);
             state.recorder.bound.clear();
             if let Some(segment) = &mut state.segment {
                 segment.close();
@@ -40,6 +41,7 @@ pub(crate) unsafe fn before_unmodelled(buffer: vk::CommandBuffer, effect: Effect
             context.emit(state, due.barrier);
         }
         context.release(state);
+        state.recorder.issued_unknown();
         match effect {
             Effect::BeginRendering => state.recorder.rendering = true,
             Effect::EndRendering => state.recorder.rendering = false,
@@ -111,8 +113,12 @@ pub unsafe extern "system" fn end_command_buffer(buffer: vk::CommandBuffer) -> v
         let result = end(buffer);
         if result == vk::Result::SUCCESS {
             context.with(|state| {
-                let finished = state.recorder.finished();
+                let mut finished = state.recorder.finished();
                 context.device.sums.lock().recorded += finished.counts;
+                if let Some(journal) = state.recorder.take_journal() {
+                    finished.witnesses = context.device.tell(&journal);
+                    finished.journal = Some(journal.into());
+                }
                 if let Some(record) = context.record {
                     *record.finished.lock() = finished;
                 }
@@ -231,7 +237,7 @@ pub unsafe extern "system" fn cmd_push_constants(
         if let Some(push) = context.device.next.cmd_push_constants {
             push(buffer, layout, stages, offset, size, values);
         }
-        if context.device.shuffles() {
+        if context.device.holds_back() {
             context.with(|state| {
                 if let Some(segment) = &mut state.segment {
                     segment.push(layout, stages, offset, slice(values.cast(), size));
@@ -304,6 +310,12 @@ pub unsafe extern "system" fn cmd_pipeline_barrier2(
     }
 }
 
+/// Whether a dispatch may hand data to others while it runs (rule 5), as what can't be seen may: nothing is moved across
+/// it.
+fn may_hand_over(pipeline: Option<&Pipeline>) -> bool {
+    pipeline.and_then(|p| p.shader.as_ref()).is_none_or(|shader| shader.synchronising)
+}
+
 /// Any dispatch.
 ///
 /// # Safety
@@ -329,20 +341,26 @@ unsafe fn dispatch(buffer: vk::CommandBuffer, grid: Grid) {
                 }
                 Grid::Plain(_) | Grid::Base(..) => None,
             };
-            // What can't be seen may hand data to others while it runs (rule 5): nothing is moved across it.
-            let shader = pipeline.and_then(|p| p.shader.as_ref());
-            stays.set(shader.is_none_or(|s| s.synchronising));
+            stays.set(may_hand_over(pipeline));
             if stays.get() {
                 context.release(state);
             }
             state.recorder.dispatch(pipeline, find, arguments)
         },
-        |state| match &mut state.segment {
-            Some(segment) if segment.is_open() && !stays.get() => {
-                segment.hold_dispatch(grid);
-                true
+        |state| {
+            let holds = state.recorder.holds();
+            if holds {
+                // SAFETY: as above.
+                let pipeline = unsafe { context.device.pipelines.get(state.recorder.bound.pipeline) };
+                stays.set(may_hand_over(pipeline));
             }
-            _ => false,
+            match &mut state.segment {
+                Some(segment) if segment.is_open() && (holds || !stays.get()) => {
+                    segment.hold_dispatch(grid, stays.get());
+                    true
+                }
+                _ => false,
+            }
         },
         // SAFETY: by the caller.
         || unsafe { segment::dispatch(&context.device.next, buffer, grid) },
@@ -560,7 +578,8 @@ pub unsafe extern "system" fn cmd_execute_commands(
                 let record = registry().command_buffers.get(*secondary);
                 // A buffer can't execute itself; if an application tries, its lock must not be taken twice.
                 if let Some(record) = record.filter(|r| context.record.is_none_or(|c| !std::ptr::eq(c, *r))) {
-                    state.recorder.executes(record.finished.lock().counts);
+                    let secondary = record.finished.lock().clone();
+                    state.recorder.executes(&secondary);
                 }
             }
         });

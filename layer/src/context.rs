@@ -12,7 +12,7 @@ use crate::recorder::Answer;
 use ash::vk;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use zinc_hazard::{Barrier, Flags, Stages, Step};
+use zinc_hazard::{Barrier, Flags, Scope, Stages, Step};
 
 /// Runs `f`; a panic is `None`. Nothing may unwind into the application.
 pub(crate) fn catch<R>(f: impl FnOnce() -> Option<R>) -> Option<R> {
@@ -71,8 +71,9 @@ impl Context<'_> {
                 // SAFETY: as in `with`.
                 unsafe {
                     record.state.with(|state| {
-                        self.release(state);
-                        state.segment = None;
+                        if let Some(mut segment) = state.segment.take() {
+                            segment.abandon(&self.device.next, self.buffer, || self.issue(Barrier::FULL));
+                        }
                         state.recorder.give_up();
                     })
                 }
@@ -81,12 +82,35 @@ impl Context<'_> {
         self.issue(Barrier::FULL);
     }
 
-    /// Issues what is held back.
+    /// Issues what is held back: all of it where that is for shuffling, and where a policy decides at the end of a stretch,
+    /// what was decided, if it has ended.
     pub fn release(&self, state: &mut CommandState) {
-        if let Some(segment) = &mut state.segment {
-            // SAFETY: the command buffer is being recorded: the application is in the middle of a call on it.
-            unsafe { segment.release(&self.device.next, self.buffer) };
+        let plan = state.recorder.take_plan();
+        let Some(segment) = &mut state.segment else { return };
+        let next = &self.device.next;
+        let Some(plan) = plan else {
+            if !state.recorder.holds() {
+                // SAFETY: the command buffer is being recorded: the application is in the middle of a call on it.
+                unsafe { segment.release(next, self.buffer) };
+            }
+            return;
+        };
+        let withheld: Vec<usize> = (0..plan.emissions.len()).filter(|_| self.device.is_withheld()).collect();
+        withheld.iter().for_each(|_| state.recorder.mutated());
+        state.recorder.issued_plan(&plan, &withheld);
+        let emit = |number: usize| self.issue(plain(plan.emissions[number].barrier));
+        // SAFETY: as above.
+        unsafe { segment.issue(&plan, &withheld, next, self.buffer, emit) };
+    }
+
+    /// What comes next can't be held back: the stretch ends, and all that is held is issued.
+    pub fn settle(&self, state: &mut CommandState) {
+        if state.recorder.holds()
+            && let Some(due) = state.recorder.unknown()
+        {
+            self.emit(state, due.barrier);
         }
+        self.release(state);
     }
 
     /// Emits a barrier of the layer's own making, unless it is the one to be withheld. What is held back then stays
@@ -97,6 +121,7 @@ impl Context<'_> {
         } else {
             self.release(state);
             self.issue(barrier);
+            state.recorder.issued_barrier(barrier);
         }
     }
 
@@ -155,6 +180,24 @@ impl Context<'_> {
     ) {
         let done = Cell::new(false);
         self.with(|state| {
+            if state.recorder.holds() {
+                if hold(state) {
+                    done.set(true);
+                    decide(state);
+                    if state.recorder.is_long() {
+                        self.settle(state);
+                    }
+                } else {
+                    // A stretch of its own, in which nothing is asked for.
+                    self.settle(state);
+                    decide(state);
+                    done.set(true);
+                    forward();
+                    state.recorder.issued_operation();
+                    self.settle(state);
+                }
+                return;
+            }
             let step = decide(state);
             if let Some(due) = step.before {
                 self.emit(state, due.barrier);
@@ -165,6 +208,7 @@ impl Context<'_> {
                 forward();
             }
             done.set(true);
+            state.recorder.issued_operation();
             if let Some(barrier) = step.after {
                 self.emit(state, barrier);
             }
@@ -178,7 +222,8 @@ impl Context<'_> {
     pub fn barrier(&self, asked: impl FnOnce() -> Asked, forward: impl Fn()) {
         let done = Cell::new(false);
         self.with(|state| {
-            let answer = state.recorder.asked(asked());
+            let asked = asked();
+            let answer = state.recorder.asked(asked);
             match answer {
                 Answer::Withhold => {}
                 Answer::Emit => {
@@ -188,6 +233,7 @@ impl Context<'_> {
                         self.release(state);
                         done.set(true);
                         forward();
+                        state.recorder.issued_barrier(asked.barrier);
                     }
                 }
                 Answer::PassThrough(due) => {
@@ -197,6 +243,7 @@ impl Context<'_> {
                     self.release(state);
                     done.set(true);
                     forward();
+                    state.recorder.issued_barrier(asked.barrier);
                 }
             }
             done.set(true);
@@ -214,6 +261,24 @@ fn issued_stages(stages: Stages) -> Stages {
         true => stages.difference(Stages::TRANSFERS) | Stages::ALL_TRANSFER,
         false => stages,
     }
+}
+
+/// A barrier in the plainest bits that do the same and perhaps more: one that was cut names single kinds of shader
+/// accesses, which only devices with version 2 of the command have names for.
+fn plain(barrier: Barrier) -> Barrier {
+    let scope = |scope: Scope| {
+        let mut flags = scope.flags;
+        for (one, all) in [
+            (Flags::SHADER_SAMPLED_READ | Flags::SHADER_STORAGE_READ, Flags::SHADER_READ),
+            (Flags::SHADER_STORAGE_WRITE, Flags::SHADER_WRITE),
+        ] {
+            if flags.intersects(one) {
+                flags = flags.difference(one) | all;
+            }
+        }
+        Scope { stages: issued_stages(scope.stages), flags }
+    };
+    Barrier { src: scope(barrier.src), dst: scope(barrier.dst) }
 }
 
 /// An access mask in the bits of version 1, never narrower.

@@ -1,11 +1,13 @@
 //! One `VkDevice`: the functions below, the records of its objects, its settings and its sums.
 
 use crate::abi::DispatchKey;
+use crate::audit::Audit;
 use crate::descriptors::{Resolve, Set, SetLayout};
 use crate::exclusive::Exclusive;
 use crate::footprint::Rules;
 use crate::handles::Table;
 use crate::images::{Image, ImageView};
+use crate::journal::Journal;
 use crate::memory::{Buffer, BufferView, Extent, Memory};
 use crate::next::Next;
 use crate::pipelines::{Pipeline, ShaderModule};
@@ -14,9 +16,12 @@ use crate::segment::Segment;
 use crate::settings::{OutOfBounds, Settings, Shuffle};
 use crate::stubs::Targets;
 use crate::templates::{PipelineLayout, Template};
+use crate::trace::{Names, Witnesses};
 use ash::vk;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use zinc_hazard::Policy;
@@ -105,6 +110,13 @@ pub struct Device {
     failed: AtomicBool,
     /// The report was written.
     pub reported: AtomicBool,
+    /// What was submitted, as the independent model sees it.
+    pub audit: Mutex<Audit>,
+    /// How often pairs forced barriers in what was executed.
+    pub witnesses: Mutex<Witnesses>,
+    /// The names that the application gave its pipelines, by their numbers.
+    pub names: Mutex<Names>,
+    trace: Mutex<Option<File>>,
 }
 
 impl Device {
@@ -117,6 +129,7 @@ impl Device {
         description: zinc_report::Device,
         robust_writes: bool,
     ) -> Device {
+        let trace = settings.open_trace(std::process::id(), description.number);
         Device {
             key,
             handle,
@@ -143,7 +156,30 @@ impl Device {
             emissions: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             reported: AtomicBool::new(false),
+            audit: Mutex::default(),
+            witnesses: Mutex::default(),
+            names: Mutex::default(),
+            trace: Mutex::new(trace),
         }
+    }
+
+    /// Writes a recording that has ended to the trace, if there is one. The result is what forced its barriers.
+    pub fn tell(&self, journal: &Journal) -> Option<Arc<Witnesses>> {
+        self.settings.trace.as_ref()?;
+        let told = crate::trace::explain(journal, self.settings.policy, &self.names.lock());
+        let mut trace = self.trace.lock();
+        if let Some(file) = &mut *trace
+            && let Err(why) = file.write_all(told.lines.as_bytes())
+        {
+            self.settings.warn([format!("the trace ends here: {why}; see ZINC_BARRIER_TRACE")]);
+            *trace = None;
+        }
+        Some(Arc::new(told.witnesses))
+    }
+
+    /// Whether recordings are to be kept as they were and as they were issued.
+    fn keeps_journals(&self) -> bool {
+        self.settings.audit || self.settings.trace.is_some()
     }
 
     /// The state of a command buffer at the beginning of a recording.
@@ -161,9 +197,13 @@ impl Device {
             true => Policy::ALL.into_iter().filter(|p| *p != settings.policy).collect(),
             false => Vec::new(),
         };
+        let mut recorder = Recorder::new(settings.policy, &shadows, rules);
+        if self.keeps_journals() {
+            recorder.keep_journal();
+        }
         CommandState {
-            recorder: Recorder::new(settings.policy, &shadows, rules),
-            segment: (settings.shuffle != Shuffle::Off).then(|| Segment::new(settings.shuffle)),
+            recorder,
+            segment: self.holds_back().then(|| Segment::new(settings.shuffle)),
         }
     }
 
@@ -202,9 +242,9 @@ impl Device {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Whether operations are issued out of order.
-    pub fn shuffles(&self) -> bool {
-        self.settings.shuffle != Shuffle::Off
+    /// Whether operations are held back, to be issued later and perhaps in another order.
+    pub fn holds_back(&self) -> bool {
+        self.settings.shuffle != Shuffle::Off || self.settings.policy.freedom().is_some()
     }
 }
 

@@ -189,7 +189,7 @@ fn replacement(
             name.to_bytes(),
             b"vkCmdPushConstants" | b"vkCmdPushConstants2" | b"vkCmdPushConstants2KHR"
         );
-        let needless = constants && device.is_some_and(|d| !d.shuffles());
+        let needless = constants && device.is_some_and(|d| !d.holds_back());
         return if needless { next } else { hook };
     }
     let Ok(text) = name.to_str() else { return next };

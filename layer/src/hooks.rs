@@ -67,6 +67,7 @@ hooks! { find;
     "vkCreateShaderModule" => o::create_shader_module: vk::PFN_vkCreateShaderModule;
     "vkDestroyShaderModule" => o::destroy_shader_module: vk::PFN_vkDestroyShaderModule;
     "vkCreateComputePipelines" => o::create_compute_pipelines: vk::PFN_vkCreateComputePipelines;
+    "vkSetDebugUtilsObjectNameEXT" => o::set_object_name: vk::PFN_vkSetDebugUtilsObjectNameEXT;
     "vkDestroyPipeline" => o::destroy_pipeline: vk::PFN_vkDestroyPipeline;
     "vkDestroyCommandPool" => o::destroy_command_pool: vk::PFN_vkDestroyCommandPool;
     "vkAllocateCommandBuffers" => o::allocate_command_buffers: vk::PFN_vkAllocateCommandBuffers;

@@ -11,6 +11,7 @@
 
 mod abi;
 mod asked;
+mod audit;
 pub mod cli;
 mod commands;
 mod context;
@@ -23,6 +24,7 @@ mod footprint;
 mod handles;
 mod hooks;
 mod images;
+mod journal;
 pub mod manifest;
 mod memory;
 mod next;
@@ -39,3 +41,4 @@ pub mod settings;
 mod stubs;
 mod templates;
 mod tooling;
+mod trace;

@@ -92,6 +92,7 @@ next_functions! {
     destroy_shader_module: vk::PFN_vkDestroyShaderModule = "vkDestroyShaderModule";
     create_compute_pipelines: vk::PFN_vkCreateComputePipelines = "vkCreateComputePipelines";
     destroy_pipeline: vk::PFN_vkDestroyPipeline = "vkDestroyPipeline";
+    set_debug_utils_object_name: vk::PFN_vkSetDebugUtilsObjectNameEXT = "vkSetDebugUtilsObjectNameEXT";
     destroy_command_pool: vk::PFN_vkDestroyCommandPool = "vkDestroyCommandPool";
     allocate_command_buffers: vk::PFN_vkAllocateCommandBuffers = "vkAllocateCommandBuffers";
     free_command_buffers: vk::PFN_vkFreeCommandBuffers = "vkFreeCommandBuffers";

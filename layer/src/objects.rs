@@ -15,7 +15,7 @@ use crate::reporting;
 use ash::vk;
 use ash::vk::Handle;
 use parking_lot::Mutex;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 use zinc_report::WrittenAt;
 
@@ -91,13 +91,26 @@ pub unsafe extern "system" fn destroy_device(device: vk::Device, allocator: Allo
 }
 
 /// Adds what was submitted to the device's sums.
-fn count_submit(device: &Device, batches: u32, buffers: impl Iterator<Item = vk::CommandBuffer>) {
+fn count_submit(
+    device: &Device,
+    queue: vk::Queue,
+    batches: u32,
+    buffers: impl Iterator<Item = vk::CommandBuffer>,
+) {
     device.submitted();
     let finished: Vec<_> = buffers
         // SAFETY: they are being submitted.
         .filter_map(|buffer| unsafe { registry().command_buffers.get(buffer) })
         .map(|record| record.finished.lock().clone())
         .collect();
+    if device.settings.audit {
+        let journals: Vec<_> = finished.iter().filter_map(|recording| recording.journal.clone()).collect();
+        device.settings.warn(device.audit.lock().submit(queue, &journals));
+    }
+    for witnesses in finished.iter().filter_map(|recording| recording.witnesses.as_ref()) {
+        let mut all = device.witnesses.lock();
+        witnesses.iter().for_each(|(key, times)| *all.entry(*key).or_default() += times);
+    }
     let mut sums = device.sums.lock();
     sums.totals.submits += u64::from(batches);
     for recording in finished {
@@ -122,7 +135,7 @@ pub unsafe extern "system" fn queue_submit(
             let buffers = slice(submits, count)
                 .iter()
                 .flat_map(|s| slice(s.p_command_buffers, s.command_buffer_count).iter().copied());
-            count_submit(known, count, buffers);
+            count_submit(known, queue, count, buffers);
             Some(())
         });
         submit(queue, count, submits, fence)
@@ -143,7 +156,7 @@ pub unsafe extern "system" fn queue_submit2(
             let buffers = slice(submits, count).iter().flat_map(|s| {
                 slice(s.p_command_buffer_infos, s.command_buffer_info_count).iter().map(|c| c.command_buffer)
             });
-            count_submit(known, count, buffers);
+            count_submit(known, queue, count, buffers);
             Some(())
         });
         submit(queue, count, submits, fence)
@@ -296,7 +309,7 @@ pub unsafe extern "system" fn destroy_pipeline_layout(
             known.pipeline_layouts.remove(layout);
             Some(())
         });
-        if known.shuffles() && layout != vk::PipelineLayout::null() {
+        if known.holds_back() && layout != vk::PipelineLayout::null() {
             // A held dispatch may have to bind with it: it lives until the device dies.
             known.retired_layouts.lock().push(layout);
         } else if let Some(destroy) = known.next.destroy_pipeline_layout {
@@ -451,6 +464,33 @@ pub unsafe extern "system" fn create_compute_pipelines(
             Some(())
         });
         result
+    }
+}
+
+pub unsafe extern "system" fn set_object_name(
+    device: vk::Device,
+    info: *const vk::DebugUtilsObjectNameInfoEXT<'_>,
+) -> vk::Result {
+    // SAFETY: the application's own arguments, read and passed on.
+    unsafe {
+        let Some(known) = device_of(device) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+        catch(|| {
+            let named = &*info;
+            // Names are the user's own: they are kept only where they may be told.
+            if known.settings.names
+                && named.object_type == vk::ObjectType::PIPELINE
+                && !named.p_object_name.is_null()
+            {
+                let pipeline = known.pipelines.get(vk::Pipeline::from_raw(named.object_handle))?;
+                let name = CStr::from_ptr(named.p_object_name).to_string_lossy().into_owned();
+                known.names.lock().insert(pipeline.number, name);
+            }
+            Some(())
+        });
+        match known.next.set_debug_utils_object_name {
+            Some(set) => set(device, info),
+            None => vk::Result::SUCCESS,
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::abi::chain;
 use ash::vk;
 use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use zinc_reflect::{EntryPoint, Stage};
 
@@ -37,6 +38,8 @@ impl ShaderModule {
 /// One compute pipeline.
 #[derive(Debug)]
 pub struct Pipeline {
+    /// Its number in the process, in order of creation from 0.
+    pub number: u64,
     /// What its entry point does; `None` when that can't be known.
     pub shader: Option<EntryPoint>,
     /// Writes out of bounds may land anywhere in the buffer (rule 11).
@@ -131,6 +134,8 @@ impl Pipeline {
                 entry
             })
         });
-        Pipeline { shader, robust_writes: robust.unwrap_or(device_robust_writes) }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Pipeline { number, shader, robust_writes: robust.unwrap_or(device_robust_writes) }
     }
 }

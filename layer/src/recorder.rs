@@ -6,10 +6,17 @@
 use crate::asked::Asked;
 use crate::descriptors::Set;
 use crate::footprint::{self, BoundSet, Rules};
+use crate::journal::{self, Journal, What};
 use crate::pipelines::Pipeline;
+use crate::trace::Witnesses;
 use ash::vk;
-use zinc_hazard::{Access, Due, Planner, Policy, Step, Verdict};
+use std::sync::Arc;
+use zinc_hazard::{Access, Barrier, Due, Nature, Plan, Planner, Policy, Step, Verdict};
 use zinc_report::{Counts, Hazards};
+
+/// How many operations a stretch may have before it is ended: deciding costs up to a look at every earlier operation
+/// for each one.
+const LONGEST_STRETCH: usize = 2048;
 
 /// What becomes of a pipeline barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +65,8 @@ pub struct Recorder {
     /// Of the secondary command buffers executed.
     executed: Counts,
     scratch: Vec<Access>,
+    /// Everything as recorded and as issued, where somebody wants to know.
+    journal: Option<Box<Journal>>,
 }
 
 /// The counts of a finished recording, and those of the policies not in force.
@@ -67,6 +76,10 @@ pub struct Finished {
     pub counts: Counts,
     /// By policy.
     pub would_emit: Vec<(Policy, Counts)>,
+    /// Where one was kept.
+    pub journal: Option<Arc<Journal>>,
+    /// What forced its barriers, where a trace is written.
+    pub witnesses: Option<Arc<Witnesses>>,
 }
 
 impl Recorder {
@@ -82,7 +95,13 @@ impl Recorder {
             counted: Counts::default(),
             executed: Counts::default(),
             scratch: Vec::new(),
+            journal: None,
         }
+    }
+
+    /// From now on a journal is kept.
+    pub fn keep_journal(&mut self) {
+        self.journal = Some(Box::default());
     }
 
     /// Begins a new recording, and keeps what memory there is.
@@ -93,11 +112,58 @@ impl Recorder {
         self.conditional = false;
         self.counted = Counts::default();
         self.executed = Counts::default();
+        if self.journal.is_some() {
+            self.keep_journal();
+        }
     }
 
     /// How far ranges reach.
     pub fn rules(&self) -> Rules {
         self.rules
+    }
+
+    /// Whether operations and barriers are to be held back until the stretch ends: at [`Recorder::unknown`] or
+    /// [`Recorder::end`].
+    pub fn holds(&self) -> bool {
+        self.planner.holds()
+    }
+
+    /// Whether the stretch has become so long that it should end.
+    pub fn is_long(&self) -> bool {
+        self.planner.held_operations() >= LONGEST_STRETCH
+    }
+
+    /// What to issue of the stretch that has ended.
+    pub fn take_plan(&mut self) -> Option<Plan> {
+        self.planner.take_plan()
+    }
+
+    /// What was held is issued by `plan`, except for the barriers `withheld`.
+    pub fn issued_plan(&mut self, plan: &Plan, withheld: &[usize]) {
+        if let Some(journal) = &mut self.journal {
+            journal.plan(plan, withheld);
+        }
+    }
+
+    /// A barrier was issued.
+    pub fn issued_barrier(&mut self, barrier: Barrier) {
+        if let Some(journal) = &mut self.journal {
+            journal.emitted(barrier);
+        }
+    }
+
+    /// The operation recorded last was issued, or will be before the next barrier.
+    pub fn issued_operation(&mut self) {
+        if let Some(journal) = &mut self.journal {
+            journal.issued_last();
+        }
+    }
+
+    /// A command without a model was issued.
+    pub fn issued_unknown(&mut self) {
+        if let Some(journal) = &mut self.journal {
+            journal.unknown();
+        }
     }
 
     fn each(&mut self) -> impl Iterator<Item = &mut Planner> {
@@ -110,7 +176,13 @@ impl Recorder {
             self.counted.barriers_passed_through += 1;
             let due = self.unknown();
             self.each().for_each(Planner::passed_through);
+            if let Some(journal) = &mut self.journal {
+                journal.asked(asked.barrier);
+            }
             return Answer::PassThrough(due);
+        }
+        if let Some(journal) = &mut self.journal {
+            journal.asked(asked.barrier);
         }
         for shadow in &mut self.shadows {
             shadow.asked(asked.barrier);
@@ -132,11 +204,16 @@ impl Recorder {
         self.counted.dispatches += 1;
         let mut accesses = std::mem::take(&mut self.scratch);
         accesses.clear();
-        let mut synchronising = false;
-        if self.each().any(|p| p.needs_accesses()) {
+        // What can't be seen might hand data to others while it runs.
+        let mut nature = Nature::Stays;
+        if self.looks_at_accesses() {
             let resolved = match pipeline {
                 Some(pipeline) => {
-                    synchronising = pipeline.shader.as_ref().is_some_and(|s| s.synchronising);
+                    nature = match &pipeline.shader {
+                        Some(shader) if shader.synchronising => Nature::Synchronises,
+                        Some(_) => Nature::Movable,
+                        None => Nature::Stays,
+                    };
                     footprint::of_dispatch(pipeline, &self.bound.sets, find, self.rules, &mut accesses)
                 }
                 None => Err(footprint::Unresolved),
@@ -151,7 +228,7 @@ impl Recorder {
                 accesses.push(footprint::predicate());
             }
         }
-        let step = self.operation(&accesses, true, synchronising);
+        let step = self.operation(What::Dispatch(pipeline.map(|p| p.number)), &accesses, nature);
         self.scratch = accesses;
         step
     }
@@ -161,20 +238,26 @@ impl Recorder {
         self.counted.transfers += 1;
         let mut accesses = std::mem::take(&mut self.scratch);
         accesses.clear();
-        if self.each().any(|p| p.needs_accesses()) {
+        if self.looks_at_accesses() {
             fill(self.rules.granule, &mut accesses);
         }
-        let step = self.operation(&accesses, false, false);
+        let step = self.operation(journal::transfer(&accesses), &accesses, Nature::Movable);
         self.scratch = accesses;
         step
     }
 
-    fn operation(&mut self, accesses: &[Access], dispatch: bool, synchronising: bool) -> Step {
+    fn looks_at_accesses(&mut self) -> bool {
+        self.journal.is_some() || self.each().any(|planner| planner.needs_accesses())
+    }
+
+    fn operation(&mut self, what: What, accesses: &[Access], nature: Nature) -> Step {
+        if let Some(journal) = &mut self.journal {
+            journal.operation(what, nature, accesses);
+        }
+        let dispatch = matches!(what, What::Dispatch(_));
         let mut first = None;
         for planner in self.each() {
-            let flushed = if synchronising { planner.flush() } else { None };
-            let step = planner.operation(accesses, dispatch);
-            first.get_or_insert(Step { before: flushed.or(step.before), ..step });
+            first.get_or_insert(planner.operation_of(nature, accesses, dispatch));
         }
         first.unwrap_or_default()
     }
@@ -197,8 +280,13 @@ impl Recorder {
     }
 
     /// A secondary command buffer will be executed here, after [`Recorder::unknown`].
-    pub fn executes(&mut self, secondary: Counts) {
-        self.executed += secondary;
+    pub fn executes(&mut self, secondary: &Finished) {
+        self.executed += secondary.counts;
+        match (&mut self.journal, &secondary.journal) {
+            (Some(journal), Some(theirs)) => journal.executes(theirs),
+            (Some(journal), None) => journal.unknown(),
+            (None, _) => {}
+        }
     }
 
     /// The recording ends: what is returned must be emitted now.
@@ -213,6 +301,11 @@ impl Recorder {
     /// An emission was withheld on purpose.
     pub fn mutated(&mut self) {
         self.counted.barriers_mutated += 1;
+    }
+
+    /// Hands over the journal of the recording that has ended.
+    pub fn take_journal(&mut self) -> Option<Journal> {
+        self.journal.as_deref_mut().map(std::mem::take)
     }
 
     /// From here on everything is passed on as it is: the layer failed and is not to be trusted with this buffer.
@@ -245,6 +338,8 @@ impl Recorder {
             own + self.executed
         };
         Finished {
+            journal: None,
+            witnesses: None,
             counts: with(&self.planner, self.counted.barriers_mutated),
             would_emit: self.shadows.iter().map(|s| (s.policy(), with(s, 0))).collect(),
         }

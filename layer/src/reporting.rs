@@ -126,6 +126,11 @@ fn build(device: &Device, written_at: WrittenAt) -> Report {
             sums.would_emit.iter().map(|(policy, counts)| (policy.name().to_string(), *counts)).collect(),
         );
     }
+    if settings.trace.is_some() {
+        let names = device.names.lock();
+        report.witnesses = Some(crate::trace::most_frequent(&device.witnesses.lock(), &names, 10));
+    }
+    report.audit = settings.audit.then(|| device.audit.lock().found);
     if settings.names {
         report.process = std::env::current_exe()
             .ok()

@@ -1,9 +1,11 @@
-//! Shuffling: operations between two emitted barriers, issued in another order.
+//! Operations that are held back, to be issued in another order.
 //!
-//! A driver that executes in order hides every missing barrier. Under `ZINC_BARRIER_SHUFFLE` the layer holds
-//! dispatches, copies, fills and updates back until the next barrier goes out, and then issues them reversed or
-//! permuted: what the emitted barriers leave free happens in another order than was recorded, and if an application's
-//! result depends on that order, a barrier is missing.
+//! Two things need that. A driver that executes in order hides every missing barrier: under `ZINC_BARRIER_SHUFFLE` the
+//! layer holds dispatches, copies, fills and updates back until the next barrier goes out, and then issues them reversed
+//! or permuted: what the emitted barriers leave free happens in another order than was recorded, and if an application's
+//! result depends on that order, a barrier is missing. And the policies `narrow` and `reorder` decide only when all is
+//! recorded: they hold everything back to the end and then say what comes when. Both go together: what stands between
+//! two barriers of a plan is shuffled like anything else.
 //!
 //! Each held operation carries what it needs to be issued elsewhere: its own pipeline, sets, dynamic offsets and push
 //! constants, and copies of all arrays and inline data. Binds go to the driver when they are recorded, as always;
@@ -17,6 +19,7 @@ use crate::next::Next;
 use crate::settings::Shuffle;
 use ash::vk;
 use std::sync::Arc;
+use zinc_hazard::{Issue, Plan};
 
 /// A `vkCmdPushConstants`, kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +62,18 @@ pub enum Transfer {
 
 #[derive(Debug)]
 enum Held {
-    Dispatch(Arc<State>, Grid),
+    /// With what it needs bound, and whether nothing may move across it.
+    Dispatch(Arc<State>, Grid, bool),
     Transfer(Transfer),
+}
+
+/// Something to do with what is held: see [`Segment::issue`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// Issue the operation of this number.
+    Operation(usize),
+    /// Emit the barrier of this number.
+    Barrier(usize),
 }
 
 /// What is held back of one command buffer, and what is bound in it.
@@ -131,10 +144,10 @@ impl Segment {
         !self.closed
     }
 
-    /// Holds a dispatch back.
-    pub fn hold_dispatch(&mut self, grid: Grid) {
+    /// Holds a dispatch back. Where it `stays`, nothing is moved across it.
+    pub fn hold_dispatch(&mut self, grid: Grid, stays: bool) {
         let state = self.shared.get_or_insert_with(|| Arc::new(self.state.clone())).clone();
-        self.held.push(Held::Dispatch(state, grid));
+        self.held.push(Held::Dispatch(state, grid, stays));
     }
 
     /// Holds a transfer back.
@@ -159,26 +172,94 @@ impl Segment {
     ///
     /// `buffer` must be the command buffer, in the recording state, and `next` its device's functions.
     pub unsafe fn release(&mut self, next: &Next, buffer: vk::CommandBuffer) {
-        if self.held.is_empty() {
-            return;
-        }
+        let turns: Vec<Turn> = (0..self.held.len()).map(Turn::Operation).collect();
+        // SAFETY: by the caller.
+        unsafe { self.take_turns(&turns, next, buffer, |_| {}) };
+    }
+
+    /// Issues what is held as `plan` says and binds the application's state again. `emit` emits the barrier of a number; of
+    /// those that are `withheld` nothing is issued.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Segment::release`].
+    pub unsafe fn issue(
+        &mut self,
+        plan: &Plan,
+        withheld: &[usize],
+        next: &Next,
+        buffer: vk::CommandBuffer,
+        emit: impl FnMut(usize),
+    ) {
+        let turns: Vec<Turn> = plan
+            .issue
+            .iter()
+            .filter_map(|issue| match issue {
+                // What could not be held was issued at once, and was a stretch of its own.
+                Issue::Operation(number) => (*number < self.held.len()).then_some(Turn::Operation(*number)),
+                // Without its barrier, what stands on the two sides of it is one run for the shuffle.
+                Issue::Barrier(number) => (!withheld.contains(number)).then_some(Turn::Barrier(*number)),
+            })
+            .collect();
+        // SAFETY: by the caller.
+        unsafe { self.take_turns(&turns, next, buffer, emit) };
+    }
+
+    /// Issues what is held in recorded order, and calls `between` before each: for the case that nothing is known of what
+    /// orders what.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Segment::release`].
+    pub unsafe fn abandon(&mut self, next: &Next, buffer: vk::CommandBuffer, mut between: impl FnMut()) {
+        let turns: Vec<Turn> =
+            (0..self.held.len()).flat_map(|n| [Turn::Barrier(n), Turn::Operation(n)]).collect();
+        // SAFETY: by the caller.
+        unsafe { self.take_turns(&turns, next, buffer, |_| between()) };
+    }
+
+    /// Does all `turns`; what stands between two barriers, and between two operations that stay, is permuted.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Segment::release`].
+    unsafe fn take_turns(
+        &mut self,
+        turns: &[Turn],
+        next: &Next,
+        buffer: vk::CommandBuffer,
+        mut emit: impl FnMut(usize),
+    ) {
         let held = std::mem::take(&mut self.held);
-        let mut dispatched = false;
-        for i in self.permutation(held.len()) {
-            // SAFETY: the application recorded each of these on this command buffer, with handles that must live
-            // until its execution ends.
-            unsafe {
-                match &held[i] {
-                    Held::Dispatch(state, grid) => {
-                        dispatched = true;
-                        bind(next, buffer, state);
-                        dispatch(next, buffer, *grid);
+        let mut bound: Option<Arc<State>> = None;
+        let stays = |turn: &Turn| match turn {
+            Turn::Operation(number) => matches!(held[*number], Held::Dispatch(_, _, true)),
+            Turn::Barrier(_) => true,
+        };
+        for run in turns.chunk_by(|a, b| !stays(a) && !stays(b)) {
+            if let [Turn::Barrier(number)] = run {
+                emit(*number);
+                continue;
+            }
+            for at in self.permutation(run.len()) {
+                let Turn::Operation(number) = run[at] else { continue };
+                // SAFETY: the application recorded each of these on this command buffer, with handles that must live
+                // until its execution ends.
+                unsafe {
+                    match &held[number] {
+                        Held::Dispatch(state, grid, _) => {
+                            if bound.as_ref().is_none_or(|b| !Arc::ptr_eq(b, state)) {
+                                bind(next, buffer, state);
+                                bound = Some(state.clone());
+                            }
+                            dispatch(next, buffer, *grid);
+                        }
+                        Held::Transfer(transfer) => issue(next, buffer, transfer),
                     }
-                    Held::Transfer(transfer) => issue(next, buffer, transfer),
                 }
             }
         }
-        if dispatched {
+        if bound.is_some() {
             // SAFETY: the state is what the application has bound.
             unsafe { bind(next, buffer, &self.state) };
         }
@@ -292,15 +373,15 @@ mod tests {
     fn a_held_dispatch_keeps_the_state_of_its_own_moment() {
         let mut segment = Segment::new(Shuffle::Reverse);
         segment.bind_pipeline(vk::Pipeline::from_raw(1));
-        segment.hold_dispatch(Grid::Plain([1, 1, 1]));
-        segment.hold_dispatch(Grid::Plain([2, 1, 1]));
+        segment.hold_dispatch(Grid::Plain([1, 1, 1]), false);
+        segment.hold_dispatch(Grid::Plain([2, 1, 1]), false);
         segment.bind_pipeline(vk::Pipeline::from_raw(2));
-        segment.hold_dispatch(Grid::Plain([3, 1, 1]));
+        segment.hold_dispatch(Grid::Plain([3, 1, 1]), false);
         let pipelines: Vec<u64> = segment
             .held
             .iter()
             .map(|h| match h {
-                Held::Dispatch(state, _) => state.pipeline.as_raw(),
+                Held::Dispatch(state, _, _) => state.pipeline.as_raw(),
                 Held::Transfer(_) => 0,
             })
             .collect();

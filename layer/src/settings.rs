@@ -52,6 +52,10 @@ pub struct Settings {
     pub mutate: Option<u64>,
     /// Also count what each other policy would have emitted.
     pub would_emit: bool,
+    /// Hold everything that is submitted against the independent model.
+    pub audit: bool,
+    /// Where the trace goes: a template, as for the report.
+    pub trace: Option<PathBuf>,
     /// Where the report goes.
     pub report: Destination,
     /// Whether names of processes and objects may appear in the report.
@@ -71,6 +75,8 @@ impl Default for Settings {
             shuffle: Shuffle::Off,
             mutate: None,
             would_emit: false,
+            audit: false,
+            trace: None,
             report: Destination::Stderr,
             names: false,
             out_of_bounds: DEFAULT_OUT_OF_BOUNDS,
@@ -127,6 +133,8 @@ impl Settings {
                 .text(&var::MUTATE, |s| if s == "off" { Some(None) } else { number(s).map(Some) })
                 .flatten(),
             would_emit: reader.text(&var::WOULD_EMIT, switch).unwrap_or(default.would_emit),
+            audit: reader.text(&var::AUDIT, switch).unwrap_or(default.audit),
+            trace: reader.set(&var::TRACE).filter(|path| path != "off" && path != "0").map(PathBuf::from),
             report: reader.set(&var::REPORT).map_or(default.report, Destination::from_value),
             names: reader.text(&var::NAMES, switch).unwrap_or(default.names),
             out_of_bounds: reader.text(&var::OUT_OF_BOUNDS, out_of_bounds).unwrap_or(default.out_of_bounds),

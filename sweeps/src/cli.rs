@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn without_a_policy_all_but_the_reference_are_arms() {
-        assert_eq!(parse(&[]).unwrap().arms(), [Policy::Every, Policy::AliasOnly, Policy::None]);
+        assert_eq!(parse(&[]).unwrap().arms(), Policy::ALL[1..]);
     }
 
     #[test]

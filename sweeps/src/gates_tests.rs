@@ -15,7 +15,8 @@ fn run(policy: Option<Policy>, digest: &str) -> Outcome {
         let (emitted, elided, added) = match policy {
             Policy::Stock => (100, 0, 0),
             Policy::Every => (150, 0, 50),
-            Policy::AliasOnly => (60, 40, 0),
+            Policy::AliasOnly | Policy::Narrow => (60, 40, 0),
+            Policy::Reorder => (50, 50, 0),
             Policy::None => (0, 100, 0),
         };
         Counts {

@@ -131,7 +131,7 @@ impl fmt::Display for RunSpec {
 /// Whether single drops say something about the gates under this policy.
 pub fn takes_drops(policy: Policy) -> bool {
     match policy {
-        Policy::AliasOnly => true,
+        Policy::AliasOnly | Policy::Narrow | Policy::Reorder => true,
         Policy::Stock | Policy::Every | Policy::None => false,
     }
 }

@@ -122,15 +122,17 @@ fn undisturbed(oracles: &Oracles, what: &str, compute: fn(&Oracles, Option<&Laye
     assert!(same, "{what} is not the same under stock, or not the same twice");
     let stock = stock.totals;
     assert!(stock.dispatches > 0 && stock.barriers_asked > 0, "nothing ran on Vulkan: {stock:?}");
-    for shuffle in ["off", "reverse"] {
-        let (report, same) = under("alias-only", shuffle);
-        assert!(same, "{what} changed under alias-only, shuffle {shuffle}");
+    let arms =
+        [("alias-only", "off"), ("alias-only", "reverse"), ("narrow", "reverse"), ("reorder", "reverse")];
+    for (policy, shuffle) in arms {
+        let (report, same) = under(policy, shuffle);
+        assert!(same, "{what} changed under {policy}, shuffle {shuffle}");
         let totals = report.totals;
         assert_eq!(totals.dispatches, stock.dispatches, "shuffle {shuffle}");
         assert_eq!(totals.barriers_asked, stock.barriers_asked, "shuffle {shuffle}");
         assert!(totals.barriers_elided > 0, "shuffle {shuffle}: {totals:?}");
         println!(
-            "llama.cpp {}, {what}, shuffle {shuffle}: {} dispatches, {} of {} barriers elided",
+            "llama.cpp {}, {what}, {policy}, shuffle {shuffle}: {} dispatches, {} of {} barriers elided",
             oracles.version("libggml0-backend-vulkan"),
             totals.dispatches,
             totals.barriers_elided,

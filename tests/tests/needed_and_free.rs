@@ -70,6 +70,15 @@ fn faults(case: &Case) -> Vec<String> {
             }
         }
     }
+    let most = stream.under("alias-only").totals().barriers_emitted;
+    for (policy, shuffle) in
+        [("narrow", "reverse"), ("narrow", "1"), ("reorder", "off"), ("reorder", "reverse")]
+    {
+        let played = stream.shuffled(policy, shuffle);
+        expect(played.digest == truth, format!("{policy} with shuffle={shuffle} changes the result"));
+        let emitted = played.totals().barriers_emitted;
+        expect(emitted <= most, format!("{policy} emits {emitted}, alias-only {most}"));
+    }
     for shuffle in ["reverse", "1", "2"] {
         let shuffled = stream.shuffled("alias-only", shuffle);
         expect(shuffled.digest == truth, format!("alias-only with shuffle={shuffle} changes the result"));

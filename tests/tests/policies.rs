@@ -70,7 +70,7 @@ fn the_report_says_what_every_other_policy_would_have_emitted() {
     let stream = chain();
     let played = stream.with(|layer| layer.policy("stock").set("WOULD_EMIT", "1"));
     let would = played.report.as_ref().and_then(|r| r.would_emit.clone()).expect("it was asked for");
-    for policy in ["every", "alias-only", "none"] {
+    for policy in ["every", "alias-only", "narrow", "reorder", "none"] {
         let really = stream.under(policy).totals();
         let said = would.get(policy).unwrap_or_else(|| panic!("nothing about {policy}: {would:?}"));
         assert_eq!(said.barriers_emitted, really.barriers_emitted, "{policy}");
@@ -136,15 +136,17 @@ fn a_command_buffer_that_is_recorded_again_starts_clean() {
         "
         );
         let stream = Stream::new(text);
-        let played = stream.under("alias-only");
-        assert_eq!(played.digest, stream.bare().digest);
-        let totals = played.totals();
-        assert_eq!(
-            (totals.dispatches, totals.barriers_asked, totals.barriers_emitted),
-            (2, 1, 1),
-            "{totals:?}"
-        );
-        assert_eq!(stream.shuffled("alias-only", "reverse").digest, played.digest);
+        for policy in ["alias-only", "narrow", "reorder"] {
+            let played = stream.under(policy);
+            assert_eq!(played.digest, stream.bare().digest);
+            let totals = played.totals();
+            assert_eq!(
+                (totals.dispatches, totals.barriers_asked, totals.barriers_emitted),
+                (2, 1, 1),
+                "{totals:?}"
+            );
+            assert_eq!(stream.shuffled(policy, "reverse").digest, played.digest);
+        }
     }
 }
 
@@ -170,9 +172,11 @@ fn dispatches_of_secondary_command_buffers_are_executed_ones() {
     let stream = Stream::new(text);
     let totals = stream.under("stock").totals();
     assert_eq!((totals.submits, totals.dispatches, totals.barriers_asked), (1, 4, 4), "{totals:?}");
-    let played = stream.shuffled("alias-only", "reverse");
-    assert_eq!(played.digest, stream.bare().digest);
-    assert_eq!(played.totals().dispatches, 4);
+    for policy in ["alias-only", "narrow", "reorder"] {
+        let played = stream.shuffled(policy, "reverse");
+        assert_eq!(played.digest, stream.bare().digest, "{policy}");
+        assert_eq!(played.totals().dispatches, 4);
+    }
 }
 
 #[test]
@@ -192,10 +196,67 @@ fn several_threads_record_at_the_same_time() {
     }
     let stream = Stream::new(format!("{setup}{text}join\nsubmit{names}\nwait\n"));
     let truth = stream.bare().digest;
-    for shuffle in ["off", "reverse", "5"] {
-        let played = stream.shuffled("alias-only", shuffle);
-        assert_eq!(played.digest, truth, "shuffle={shuffle}");
+    for (policy, shuffle) in [
+        ("alias-only", "off"),
+        ("alias-only", "reverse"),
+        ("alias-only", "5"),
+        ("narrow", "5"),
+        ("reorder", "reverse"),
+    ] {
+        let played = stream.shuffled(policy, shuffle);
+        assert_eq!(played.digest, truth, "{policy}, shuffle={shuffle}");
         let totals = played.totals();
         assert_eq!((totals.command_buffers, totals.dispatches, totals.barriers_asked), (8, 320, 320));
+    }
+}
+
+#[test]
+fn two_chains_that_were_recorded_one_after_the_other_share_their_barriers_where_operations_may_move() {
+    let chain = |a: &str, b: &str| {
+        let step = |from: &str, to: &str| format!("dispatch step {from} {to}\n{BARRIER}\n");
+        [step(a, b), step(b, a), step(a, b)].concat()
+    };
+    let text = format!(
+        "
+        buffer a 1024
+        buffer b 1024
+        buffer c 1024
+        buffer d 1024
+        data a iota
+        data c words 2 7 1
+        begin x
+        {}{}
+        copy b a
+        copy d c
+        end
+        submit x
+        wait
+    ",
+        chain("a", "b"),
+        chain("c", "d")
+    );
+    let stream = Stream::new(text);
+    let truth = stream.bare().digest;
+    let mut emitted = Vec::new();
+    for policy in ["alias-only", "narrow", "reorder"] {
+        for shuffle in ["off", "reverse", "1", "2"] {
+            let played = stream.shuffled(policy, shuffle);
+            assert_eq!(played.digest, truth, "{policy}, shuffle={shuffle}");
+            if shuffle == "off" {
+                emitted.push(played.totals().barriers_emitted);
+            }
+        }
+    }
+    assert_eq!(emitted[0], emitted[1], "narrow needs as many as alias-only: {emitted:?}");
+    assert!(emitted[2] < emitted[1], "reorder needs fewer: {emitted:?}");
+    // Each barrier of the moved stream is needed: without any one of them some order shows it.
+    for lost in 0..emitted[2] {
+        let caught = ["reverse", "1", "2", "3"].iter().any(|shuffle| {
+            let played = stream.with(|layer| {
+                layer.policy("reorder").set("SHUFFLE", *shuffle).set("MUTATE", lost.to_string())
+            });
+            played.digest != truth
+        });
+        assert!(caught || lost == 0, "nothing notices that barrier {lost} of {} is lost", emitted[2]);
     }
 }

@@ -99,6 +99,14 @@ fn memory_ends_the_same_in_every_permitted_order() {
             let digest = stream.shuffled("alias-only", shuffle).digest;
             assert_eq!(digest, truth, "seed {seed}, shuffle={shuffle}:\n{}", stream.text());
         }
+        for (policy, shuffle) in
+            [("narrow", "reverse"), ("narrow", "2"), ("reorder", "off"), ("reorder", "reverse")]
+        {
+            let played = stream.shuffled(policy, shuffle);
+            assert_eq!(played.digest, truth, "seed {seed}, {policy}, shuffle={shuffle}:\n{}", stream.text());
+            let (few, most) = (played.totals().barriers_emitted, plain.totals().barriers_emitted);
+            assert!(few <= most, "seed {seed}: {policy} emits {few}, alias-only {most}:\n{}", stream.text());
+        }
         asked += plain.totals().barriers_asked;
         elided += plain.totals().barriers_elided;
         caught += u32::from(stream.shuffled("none", "reverse").digest != truth);

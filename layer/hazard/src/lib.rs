@@ -18,11 +18,11 @@ pub mod tracker;
 pub mod whole;
 
 pub use access::{Access, Kind, MemoryId, Range};
-pub use planner::{Counts, Hazards, Planner, Step, Verdict};
+pub use planner::{Counts, Hazards, Nature, Planner, Step, Verdict};
 pub use policy::{Policy, UnknownPolicy};
 pub use scope::{Barrier, Flags, Scope, Side, Stages};
 pub use tracker::{Carry, Cause, Due, Tracker};
-pub use whole::{Freedom, Plan, Stretch};
+pub use whole::{Emission, Fate, Freedom, Issue, Plan, Stretch, Witness};
 
 #[cfg(test)]
 mod tests;

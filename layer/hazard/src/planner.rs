@@ -1,13 +1,15 @@
 //! Policies over the tracker, with the counts that every report shows.
 //!
 //! A planner is asked at three moments of a recording: the application asks for a barrier, an operation comes, what
-//! follows is unknown. Its answers are what to do at that moment; it never looks ahead. Every answer is counted, and
-//! always `asked + added = emitted + elided` once nothing is pending.
+//! follows is unknown. Under most policies its answers are what to do at that moment. Under those that decide over a
+//! whole stretch (`whole`), whoever records holds everything back until [`Planner::flush`], and then finds what to issue
+//! in [`Planner::take_plan`]. Every answer is counted, and always `asked + added = emitted + elided` once nothing is pending.
 
 use crate::access::Access;
 use crate::policy::Policy;
 use crate::scope::Barrier;
 use crate::tracker::{Carry, Cause, Due, Tracker};
+use crate::whole::{Freedom, Plan, Stretch};
 
 /// What becomes of a barrier that the application asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,18 @@ pub struct Hazards {
     pub flush: u64,
 }
 
+impl Hazards {
+    fn add(&mut self, cause: Cause) {
+        *match cause {
+            Cause::Raw => &mut self.raw,
+            Cause::War => &mut self.war,
+            Cause::Waw => &mut self.waw,
+            Cause::Prefix => &mut self.prefix,
+            Cause::Flush => &mut self.flush,
+        } += 1;
+    }
+}
+
 /// Barriers of one recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -59,12 +73,34 @@ pub struct Counts {
     pub hazards: Hazards,
 }
 
+/// How far an operation may be from where it was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nature {
+    /// As far as its accesses allow.
+    Movable,
+    /// Nothing moves across it.
+    Stays,
+    /// Nothing moves across it, and whatever waits is emitted before it (rule 5).
+    Synchronises,
+}
+
+/// A stretch that is being recorded, for a policy that decides when it has ended.
+#[derive(Clone, Debug)]
+struct Whole {
+    freedom: Freedom,
+    stretch: Stretch,
+    planned: Option<Plan>,
+    /// Whether plans say what became of each asked barrier.
+    explains: bool,
+}
+
 /// Decides for one command buffer under one policy.
 #[derive(Clone, Debug)]
 pub struct Planner {
     policy: Policy,
     /// Only where barriers are deferred: the other policies look at no access.
     tracker: Option<Tracker>,
+    whole: Option<Whole>,
     /// Asked since the last emission.
     held: u64,
     counts: Counts,
@@ -74,12 +110,29 @@ impl Planner {
     /// A planner at the beginning of a command buffer.
     pub fn new(policy: Policy) -> Planner {
         let tracker = (policy == Policy::AliasOnly).then(|| Tracker::new(Carry::AskedJoin));
-        Planner { policy, tracker, held: 0, counts: Counts::default() }
+        let whole = policy.freedom().map(|freedom| Whole {
+            freedom,
+            stretch: Stretch::new(),
+            planned: None,
+            explains: false,
+        });
+        Planner { policy, tracker, whole, held: 0, counts: Counts::default() }
+    }
+
+    /// From now on plans say what became of each asked barrier.
+    pub fn explain(&mut self) {
+        if let Some(whole) = &mut self.whole {
+            whole.explains = true;
+        }
     }
 
     /// Begins a new command buffer, and keeps what memory it has.
     pub fn reset(&mut self) {
         self.restart();
+        if let Some(whole) = &mut self.whole {
+            whole.stretch.clear();
+            whole.planned = None;
+        }
         self.held = 0;
         self.counts = Counts::default();
     }
@@ -91,12 +144,38 @@ impl Planner {
 
     /// Whether it looks at accesses at all. Where it does not, callers need not derive them.
     pub fn needs_accesses(&self) -> bool {
-        self.tracker.is_some()
+        self.tracker.is_some() || self.whole.is_some()
+    }
+
+    /// Whether it decides only when a stretch has ended: then operations and barriers are to be held back until
+    /// [`Planner::flush`].
+    pub fn holds(&self) -> bool {
+        self.whole.is_some()
+    }
+
+    /// How many operations the stretch that is being held has.
+    pub fn held_operations(&self) -> usize {
+        self.whole.as_ref().map_or(0, |whole| whole.stretch.len())
+    }
+
+    /// The stretch that is being held.
+    pub fn stretch(&self) -> Option<&Stretch> {
+        self.whole.as_ref().map(|whole| &whole.stretch)
+    }
+
+    /// What was decided over the stretch that ended with the last [`Planner::flush`].
+    pub fn take_plan(&mut self) -> Option<Plan> {
+        self.whole.as_mut()?.planned.take()
     }
 
     /// The application asks for `barrier`.
     pub fn asked(&mut self, barrier: Barrier) -> Verdict {
         self.counts.asked += 1;
+        if let Some(whole) = &mut self.whole {
+            whole.stretch.asked(barrier);
+            self.held += 1;
+            return Verdict::Hold;
+        }
         match (self.policy, &mut self.tracker) {
             (_, Some(tracker)) => {
                 tracker.asked(barrier);
@@ -123,8 +202,22 @@ impl Planner {
 
     /// An operation with these accesses comes next; `dispatch` says whether it is a dispatch.
     pub fn operation(&mut self, accesses: &[Access], dispatch: bool) -> Step {
+        self.operation_of(Nature::Movable, accesses, dispatch)
+    }
+
+    /// As [`Planner::operation`], for an operation of some nature.
+    pub fn operation_of(&mut self, nature: Nature, accesses: &[Access], dispatch: bool) -> Step {
+        if let Some(whole) = &mut self.whole {
+            if nature == Nature::Synchronises {
+                whole.stretch.flush();
+            }
+            whole.stretch.operation(accesses, nature != Nature::Movable);
+            return Step::default();
+        }
+        let flushed = if nature == Nature::Synchronises { self.flush() } else { None };
         let before = self.tracker.as_mut().and_then(|t| t.operation(accesses));
         self.count(before);
+        let before = flushed.or(before);
         let after = (self.policy == Policy::Every && dispatch).then_some(Barrier::FULL);
         if after.is_some() {
             self.counts.added += 1;
@@ -134,7 +227,19 @@ impl Planner {
     }
 
     /// What follows is unknown, or nothing follows: what is returned must be emitted now.
+    ///
+    /// Where everything is held back ([`Planner::holds`]) the stretch ends here, and [`Planner::take_plan`] says what
+    /// to issue.
     pub fn flush(&mut self) -> Option<Due> {
+        if let Some(whole) = &mut self.whole {
+            let plan = whole.stretch.decide(whole.freedom, whole.explains);
+            self.counts.emitted += plan.emissions.len() as u64;
+            self.counts.elided += std::mem::take(&mut self.held).saturating_sub(plan.emissions.len() as u64);
+            plan.emissions.iter().for_each(|emission| self.counts.hazards.add(emission.witness.cause));
+            whole.stretch.clear();
+            whole.planned = Some(plan);
+            return None;
+        }
         let due = self.tracker.as_mut().and_then(Tracker::flush);
         self.count(due);
         // Whatever is still held orders nothing that is not ordered already.
@@ -159,14 +264,7 @@ impl Planner {
         self.counts.emitted += 1;
         self.counts.elided += self.held.saturating_sub(1);
         self.held = 0;
-        let hazards = &mut self.counts.hazards;
-        *match due.cause {
-            Cause::Raw => &mut hazards.raw,
-            Cause::War => &mut hazards.war,
-            Cause::Waw => &mut hazards.waw,
-            Cause::Prefix => &mut hazards.prefix,
-            Cause::Flush => &mut hazards.flush,
-        } += 1;
+        self.counts.hazards.add(due.cause);
     }
 }
 
@@ -221,7 +319,7 @@ mod tests {
             let emitted = match policy {
                 Policy::Stock => 4,
                 Policy::Every => 8,
-                Policy::AliasOnly => 3,
+                Policy::AliasOnly | Policy::Narrow | Policy::Reorder => 3,
                 Policy::None => 0,
             };
             assert_eq!(c.emitted, emitted, "{policy}");

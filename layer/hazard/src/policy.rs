@@ -1,5 +1,6 @@
 //! The policies: which barriers a layer or an engine lets through. docs/semantics.md defines each word.
 
+use crate::whole::Freedom;
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,13 +13,18 @@ pub enum Policy {
     Every,
     /// Deferred barriers, emitted only when a required pair forces one.
     AliasOnly,
+    /// As `AliasOnly`, decided when the command buffer ends: the places and masks that the pairs need and no more.
+    Narrow,
+    /// As `Narrow`, after moving operations within what the application left free.
+    Reorder,
     /// No barrier at all. Wrong by design: the ceiling of what could be won.
     None,
 }
 
 impl Policy {
     /// All policies, in the order in which they are shown.
-    pub const ALL: [Policy; 4] = [Policy::Stock, Policy::Every, Policy::AliasOnly, Policy::None];
+    pub const ALL: [Policy; 6] =
+        [Policy::Stock, Policy::Every, Policy::AliasOnly, Policy::Narrow, Policy::Reorder, Policy::None];
 
     /// The name that users type.
     pub fn name(self) -> &'static str {
@@ -26,6 +32,8 @@ impl Policy {
             Policy::Stock => "stock",
             Policy::Every => "every",
             Policy::AliasOnly => "alias-only",
+            Policy::Narrow => "narrow",
+            Policy::Reorder => "reorder",
             Policy::None => "none",
         }
     }
@@ -36,7 +44,21 @@ impl Policy {
             Policy::Stock => "exactly the barriers that the application asked for",
             Policy::Every => "what was asked, and a full barrier after every dispatch",
             Policy::AliasOnly => "only barriers that order two accesses to the same bytes",
+            Policy::Narrow => {
+                "as alias-only, with the stages and access flags that those accesses need and no others"
+            }
+            Policy::Reorder => "as narrow, after moving what the application left free to move",
             Policy::None => "no barrier at all: incorrect by design, the ceiling of what could be won",
+        }
+    }
+
+    /// How operations may move where this policy decides only when a stretch of recording has ended; `None` where it
+    /// decides while the application records.
+    pub fn freedom(self) -> Option<Freedom> {
+        match self {
+            Policy::Narrow => Some(Freedom::InOrder),
+            Policy::Reorder => Some(Freedom::AnyOrder),
+            Policy::Stock | Policy::Every | Policy::AliasOnly | Policy::None => None,
         }
     }
 

@@ -148,7 +148,7 @@ pub struct Plan {
     pub issue: Vec<Issue>,
     /// The barriers in it.
     pub emissions: Vec<Emission>,
-    /// What became of each asked barrier.
+    /// What became of each asked barrier; empty where nobody wanted to know.
     pub fates: Vec<Fate>,
     /// How many pairs of operations stand between the same two barriers and may overlap.
     pub side_by_side: u64,
@@ -201,6 +201,20 @@ impl Stretch {
         &self.accesses[from..to]
     }
 
+    /// Whether nothing moves across an operation.
+    ///
+    /// # Panics
+    ///
+    /// If there is no operation of this number.
+    pub fn stays(&self, operation: usize) -> bool {
+        self.operations[operation].fixed
+    }
+
+    /// Where [`Stretch::flush`] was called: the numbers of operations recorded before.
+    pub fn flush_points(&self) -> Vec<usize> {
+        self.looks.iter().filter(|look| look.stages == Stages::EVERY).map(|look| look.gap).collect()
+    }
+
     /// The application asks for `barrier`. One that names the host in its second scope is not crossed by anything: the
     /// host looks before the next operation.
     pub fn asked(&mut self, barrier: Barrier) {
@@ -224,8 +238,22 @@ impl Stretch {
         self.looks.push(Look { gap: self.operations.len(), stages: Stages::EVERY });
     }
 
+    /// Forgets everything, and keeps what memory it has: a new stretch begins.
+    pub fn clear(&mut self) {
+        self.accesses.clear();
+        self.operations.clear();
+        self.asked.clear();
+        self.looks.clear();
+        self.host_waits = false;
+    }
+
     /// Decides: the stretch ends here, and anything may follow.
     pub fn plan(&self, freedom: Freedom) -> Plan {
+        self.decide(freedom, true)
+    }
+
+    /// As [`Stretch::plan`]; without `explain` the fates of the asked barriers are left out, which costs less.
+    pub fn decide(&self, freedom: Freedom, explain: bool) -> Plan {
         let graph = Graph::new(self);
         let placement = Placement::new(self, &graph, freedom);
         let masks = masks::assign(self, &graph, &placement);
@@ -240,7 +268,7 @@ impl Stretch {
             .collect();
         Plan {
             issue: placement.issue(),
-            fates: explain::fates(self, &graph, &placement),
+            fates: if explain { explain::fates(self, &graph, &placement) } else { Vec::new() },
             side_by_side: placement.side_by_side(),
             emissions,
         }

@@ -51,6 +51,9 @@ pub struct Report {
     /// The most frequent forced barriers, most frequent first; only when asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witnesses: Option<Vec<Witness>>,
+    /// What the independent model said of everything that was submitted; only when asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<Audit>,
     /// The process's name; only when names were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<String>,
@@ -92,6 +95,16 @@ pub enum WrittenAt {
     DeviceDestruction,
     /// The process ended with the device alive.
     ProcessExit,
+}
+
+/// What the audit found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Audit {
+    /// Pairs of operations that the application ordered.
+    pub required: u64,
+    /// Those that what was issued does not order, and operations that were lost or changed places.
+    pub violations: u64,
 }
 
 /// A forced barrier and the two operations that forced it.
@@ -162,6 +175,7 @@ impl Report {
             recorded: Counts::default(),
             would_emit: None,
             witnesses: None,
+            audit: None,
             process: None,
             notes: Vec::new(),
         }

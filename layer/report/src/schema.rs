@@ -66,6 +66,7 @@ pub(crate) fn samples() -> Vec<Report> {
             count: 10,
         },
     ]);
+    full.audit = Some(Audit { required: 812, violations: 1 });
     full.notes = vec!["Said by the layer.".into()];
     vec![empty, full]
 }

@@ -21,6 +21,12 @@ impl Report {
         if self.witnesses.as_ref().is_some_and(|w| !w.is_empty()) {
             text += &format!("\n{}\n", self.witness_table());
         }
+        if let Some(audit) = &self.audit {
+            text += &format!(
+                "\naudit: {} of the {} pairs that the application ordered are not ordered by what was issued\n",
+                audit.violations, audit.required
+            );
+        }
         for note in &self.notes {
             text += &format!("note: {note}\n");
         }

@@ -17,8 +17,8 @@ impl Report {
                 "every: {asked} reached the driver, and {} more so that one follows every dispatch.",
                 t.barriers_added
             ),
-            "alias-only" => format!(
-                "alias-only: {asked}, of which {} ({}) were merged, superseded, or needed by no two accesses to \
+            policy @ ("alias-only" | "narrow" | "reorder") => format!(
+                "{policy}: {asked}, of which {} ({}) were merged, superseded, or needed by no two accesses to \
                  the same bytes.",
                 t.barriers_elided,
                 percent(t.barriers_elided, t.barriers_asked.saturating_add(t.barriers_added))

@@ -52,6 +52,17 @@ impl Settings {
         }
     }
 
+    /// Makes the file for the trace of device number `device` in process `pid`, where one is wanted. Failure is one line on
+    /// stderr.
+    pub fn open_trace(&self, pid: u32, device: u32) -> Option<std::fs::File> {
+        let path = report_path(self.trace.as_ref().filter(|_| !self.silent)?, pid, device);
+        let made = std::fs::File::create(&path);
+        made.map_err(|why| {
+            self.warn([format!("no trace: {}: {why}; see ZINC_BARRIER_TRACE", path.display())]);
+        })
+        .ok()
+    }
+
     /// Writes lines to stderr, each with the layer's name before it.
     pub fn warn(&self, lines: impl IntoIterator<Item = String>) {
         if !self.silent {

@@ -202,7 +202,7 @@ fn each_policy_does_what_its_name_says() {
     assert_eq!(of(Policy::Every), [full(1), (1, b), full(2), full(3)]);
     assert_eq!(of(Policy::AliasOnly), [(1, b)], "due to what came before the command buffer");
     assert_eq!(of(Policy::None), []);
-    for policy in Policy::ALL {
+    for policy in Policy::ALL.into_iter().filter(|policy| policy.freedom().is_none()) {
         assert_eq!(violations(&program, Planning::new(policy)).is_empty(), policy.is_correct(), "{policy}");
     }
 }

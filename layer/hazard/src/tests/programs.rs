@@ -79,7 +79,8 @@ impl Follower for Tracking {
     }
 }
 
-/// A planner, begun anew for each command buffer, and the sum of its counts.
+/// A planner, begun anew for each command buffer, and the sum of its counts. For policies that decide as they go; those
+/// that hold a stretch back are run by `whole`.
 #[derive(Clone)]
 pub struct Planning {
     planner: Planner,

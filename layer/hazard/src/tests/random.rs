@@ -142,7 +142,7 @@ proptest! {
 
     #[test]
     fn every_correct_policy_orders_every_required_pair(program in program()) {
-        for policy in Policy::ALL.into_iter().filter(|policy| policy.is_correct()) {
+        for policy in Policy::ALL.into_iter().filter(|p| p.is_correct() && p.freedom().is_none()) {
             let (events, [asked, emitted, added, elided]) = planned(&program, policy);
             prop_assert_eq!(audit(&events).violations, [], "{}:\n{}", policy, show(&program));
             prop_assert_eq!(asked, asked_count(&program));

@@ -1,0 +1,172 @@
+//! `zinc-barrier explain`: a trace, for people.
+//!
+//! Three questions are answered. Which places in the application's code do the barriers come from? (The table: pairs of
+//! pipelines, most frequent first.) Why is this barrier there, and why could that one go? (One stretch, barrier by
+//! barrier.) What would it take to need fewer? (The picture: the conflict graph of one stretch, with the heaviest path
+//! marked. No order of the operations needs fewer barriers than that path has required pairs.)
+//!
+//! Everything is read from the trace and nothing from the layer's memory; the graph is computed again from the accesses.
+
+mod picture;
+mod read;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use read::{Emission, Line};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// The arguments.
+#[derive(Args)]
+pub struct Explain {
+    /// A trace: what ZINC_BARRIER_TRACE=PATH left behind.
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// Tell of the stretch of this number, barrier by barrier; stretches are numbered from 0.
+    #[arg(long, value_name = "N")]
+    stretch: Option<usize>,
+    /// Draw the conflict graph of one stretch as SVG: of --stretch, or else of the longest.
+    #[arg(long, value_name = "PATH")]
+    svg: Option<PathBuf>,
+    /// How many places the table has.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    places: usize,
+}
+
+/// Explains a trace.
+///
+/// # Errors
+///
+/// When the file can't be read, is no trace, lacks the stretch, or the picture can't be written.
+pub fn explain(arguments: &Explain) -> Result<String> {
+    let path = &arguments.trace;
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let lines = read::lines(&text).with_context(|| format!("{} is no trace", path.display()))?;
+    if lines.is_empty() {
+        bail!("{}: nothing was recorded", path.display());
+    }
+    if let Some(number) = arguments.stretch.filter(|n| *n >= lines.len()) {
+        bail!("there is no stretch {number}; {} has 0 to {}", path.display(), lines.len() - 1);
+    }
+    let mut text = summary(&lines);
+    let _ = write!(text, "\n{}", places(&lines, arguments.places));
+    if let Some(number) = arguments.stretch {
+        let _ = write!(text, "\n{}", one(number, &lines[number]));
+    }
+    if let Some(svg) = &arguments.svg {
+        let longest = (0..lines.len()).max_by_key(|n| lines[*n].operations.len()).unwrap_or(0);
+        let number = arguments.stretch.unwrap_or(longest);
+        let picture = picture::draw(&lines[number]).with_context(|| format!("stretch {number}"))?;
+        crate::files::write_whole(svg, picture.svg.as_bytes(), 0o666)
+            .with_context(|| format!("cannot write {}", svg.display()))?;
+        let _ = writeln!(
+            text,
+            "\n{}: the conflict graph of stretch {number}: {} operations; the heaviest path has {} required pairs, so \
+             no order of the operations needs fewer barriers; {} are emitted.",
+            svg.display(),
+            lines[number].operations.len(),
+            picture.heaviest,
+            lines[number].emissions.len()
+        );
+    }
+    Ok(text)
+}
+
+fn summary(lines: &[Line]) -> String {
+    let sum = |f: &dyn Fn(&Line) -> usize| lines.iter().map(f).sum::<usize>();
+    let fates = |fate: &'static str| sum(&|l: &Line| l.asked.iter().filter(|a| a.fate == fate).count());
+    format!(
+        "{}: {} stretches, {} operations, {} barriers asked for.\n\
+         {} are emitted: some pair of accesses needs them.\n\
+         {} are merged: the pairs that need them are ordered by one that is emitted anyway.\n\
+         {} are idle: no two accesses to the same bytes need them.\n",
+        lines[0].policy,
+        lines.len(),
+        sum(&|l| l.operations.len()),
+        sum(&|l| l.asked.len()),
+        fates("emitted"),
+        fates("merged"),
+        fates("idle"),
+    )
+}
+
+/// Who stands on one side of a pair.
+fn side(line: &Line, operation: Option<usize>, nobody: &str) -> String {
+    operation.and_then(|n| line.operations.get(n)).map_or(nobody.into(), |o| o.what.clone())
+}
+
+fn sides(line: &Line, emission: &Emission) -> (String, String) {
+    (side(line, emission.earlier, "anything before"), side(line, emission.later, "anything behind"))
+}
+
+/// The places that most often force a barrier.
+fn places(lines: &[Line], count: usize) -> String {
+    type Sides<'a> = (String, String, &'a str);
+    let mut places: HashMap<Sides<'_>, (usize, Option<[u64; 3]>)> = HashMap::new();
+    for line in lines {
+        for emission in &line.emissions {
+            let (first, second) = sides(line, emission);
+            let place = places.entry((first, second, &emission.kind)).or_insert((0, emission.range));
+            place.0 += 1;
+        }
+    }
+    let all: usize = places.values().map(|(count, _)| count).sum();
+    let mut list: Vec<_> = places.into_iter().collect();
+    list.sort_by(|a, b| (b.1.0, &a.0).cmp(&(a.1.0, &b.0)));
+    let shown: usize = list.iter().take(count).map(|(_, (n, _))| n).sum();
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN);
+    table.set_header(["first", "second", "kind", "barriers", "for example at"]);
+    table.column_mut(3).into_iter().for_each(|c| c.set_cell_alignment(CellAlignment::Right));
+    for ((first, second, kind), (times, range)) in list.into_iter().take(count) {
+        table.add_row([
+            first,
+            second,
+            kind.to_string(),
+            times.to_string(),
+            range.map_or(String::new(), bytes),
+        ]);
+    }
+    format!("Where barriers come from ({shown} of {all} emitted):\n\n{table}\n")
+}
+
+fn bytes([memory, start, end]: [u64; 3]) -> String {
+    format!("allocation {memory}, bytes {start} to {end}")
+}
+
+/// One stretch, asked barrier by asked barrier.
+fn one(number: usize, line: &Line) -> String {
+    let mut text = format!("Stretch {number}, barrier by barrier:\n");
+    for (nth, asked) in line.asked.iter().enumerate() {
+        let next = side(line, Some(asked.before), "the end");
+        let why = |emission: &Emission| {
+            let (first, second) = sides(line, emission);
+            let name = |n: Option<usize>, what: String| {
+                n.map_or(what.clone(), |n| format!("{what} (operation {n})"))
+            };
+            let at = emission.range.map_or(String::new(), |range| format!(" on {}", bytes(range)));
+            format!(
+                "{}: {} before {}{at}",
+                emission.kind,
+                name(emission.earlier, first),
+                name(emission.later, second)
+            )
+        };
+        let emission = asked.emission.and_then(|n| line.emissions.get(n));
+        let fate = match (asked.fate.as_str(), emission) {
+            ("emitted", Some(emission)) => format!(
+                "emitted{}; {}",
+                if emission.cut { ", cut to what its pairs need" } else { ", with the scopes asked for" },
+                why(emission)
+            ),
+            ("merged", Some(emission)) => {
+                format!("merged into another, which is there for {}", why(emission))
+            }
+            _ => "idle: nothing that conflicts lies on its two sides".into(),
+        };
+        let _ = writeln!(text, "  {nth} before operation {} ({next}): {fate}", asked.before);
+    }
+    text
+}
