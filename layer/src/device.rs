@@ -201,10 +201,7 @@ impl Device {
         if self.keeps_journals() {
             recorder.keep_journal();
         }
-        CommandState {
-            recorder,
-            segment: self.holds_back().then(|| Segment::new(settings.shuffle)),
-        }
+        CommandState { recorder, segment: self.holds_back().then(|| Segment::new(settings.shuffle)) }
     }
 
     /// Makes `state` that of a command buffer at the beginning of a recording, and keeps what memory it has.
