@@ -170,3 +170,79 @@ fn one(number: usize, line: &Line) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::{Journal, What};
+    use crate::trace;
+    use zinc_hazard::{Access, Barrier, MemoryId, Nature, Policy, Range};
+
+    /// Two chains of three dispatches, one recorded after the other, a barrier after each dispatch.
+    fn told(policy: Policy) -> String {
+        let mut journal = Journal::default();
+        for chain in [0, 10] {
+            for step in 0..3 {
+                let range = |n: u64| Range::bytes(MemoryId(7), (chain + n) * 64, 64, 64);
+                let accesses = [Access::shader_read(range(step)), Access::shader_write(range(step + 1))];
+                journal.operation(What::Dispatch(Some(step)), Nature::Movable, &accesses);
+                journal.asked(Barrier::FULL);
+            }
+        }
+        let names = [(1, "middle <1>".to_string())].into();
+        trace::explain(&journal, policy, &names).lines
+    }
+
+    fn explained(text: &str, stretch: Option<usize>, svg: Option<PathBuf>) -> Result<String> {
+        let folder = tempfile::tempdir()?;
+        let trace = folder.path().join("trace");
+        std::fs::write(&trace, text)?;
+        explain(&Explain { trace, stretch, svg, places: 10 })
+    }
+
+    #[test]
+    fn a_trace_says_where_barriers_come_from_and_what_became_of_each() {
+        let text = explained(&told(Policy::Narrow), Some(0), None).unwrap();
+        for words in [
+            "1 stretches, 6 operations, 6 barriers asked for",
+            "| pipeline 0 | middle <1>",
+            "bytes 64 to 128",
+            "0 before operation 1 (middle <1>): emitted",
+            "raw: pipeline 0 (operation 0) before middle <1> (operation 1)",
+        ] {
+            assert!(text.contains(words), "{words} is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_picture_has_every_operation_and_the_weight_of_the_heaviest_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let svg = folder.path().join("graph.svg");
+        let said = explained(&told(Policy::Reorder), None, Some(svg.clone())).unwrap();
+        assert!(
+            said.contains("heaviest path has 4 required pairs") && said.contains("4 are emitted"),
+            "{said}"
+        );
+        let picture = std::fs::read_to_string(svg).unwrap();
+        for words in ["0 pipeline 0", "4 middle &lt;1&gt;", "what came before", "what follows", "#c62828"] {
+            assert!(picture.contains(words), "{words} is missing in\n{picture}");
+        }
+        let narrow = explained(&told(Policy::Narrow), None, None).unwrap();
+        assert!(narrow.contains("5 are emitted"), "{narrow}");
+    }
+
+    #[test]
+    fn what_is_no_trace_is_refused_with_the_line() {
+        for (text, word) in [
+            ("{}", "line 1"),
+            ("not json", "line 1"),
+            ("{\"trace\": 99}", "version 99"),
+            ("", "nothing was recorded"),
+        ] {
+            let why = format!("{:#}", explained(text, None, None).unwrap_err());
+            assert!(why.contains(word), "{text}: {why}");
+        }
+        let why = format!("{:#}", explained(&told(Policy::Narrow), Some(3), None).unwrap_err());
+        assert!(why.contains("there is no stretch 3"), "{why}");
+    }
+}

@@ -70,7 +70,7 @@ pub fn draw(line: &Line) -> Result<Picture> {
          height=\"{height}\" font-family=\"sans-serif\" font-size=\"11\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
          <text x=\"{MARGIN}\" y=\"20\" font-size=\"13\">{} operations, {} barriers asked for; heaviest path: {} required \
-         pairs (red). A row runs side by side; grey dashes: conflicts left unordered.</text>\n",
+         pairs (red).</text>\n<text x=\"{MARGIN}\" y=\"34\">A row may run side by side; dashes: conflicts left unordered.</text>\n",
         count,
         line.asked.len(),
         path.len()
