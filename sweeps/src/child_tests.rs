@@ -55,6 +55,7 @@ fn report(policy: &str, shuffle: &str, mutate: Option<u64>) -> Report {
         recorded: counts,
         would_emit: None,
         witnesses: None,
+        audit: None,
         process: None,
         notes: vec![],
     }
