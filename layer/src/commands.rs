@@ -183,8 +183,9 @@ pub(crate) fn bind_compute_sets(
         let bound = &mut state.recorder.bound.sets;
         let known = bind_sets(bound, context.device, (layout, first as usize), sets, offsets);
         if !known || layout == vk::PipelineLayout::null() {
-            // It can't be bound again from here.
-            context.release(state);
+            // It can't be bound again from here, and what is held must go before the bind does: issuing it binds again what
+            // was bound before.
+            context.settle(state);
             if let Some(segment) = &mut state.segment {
                 segment.close();
             }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 unsafe fn push(context: &Context<'_>, (layout, number): (vk::PipelineLayout, u32), write: impl FnOnce(&Set)) {
     let device = context.device;
     context.with(|state| {
-        context.release(state);
+        context.settle(state);
         if let Some(segment) = &mut state.segment {
             segment.close();
         }
@@ -181,9 +181,11 @@ pub unsafe extern "system" fn cmd_push_constants2(
     // SAFETY: the application's own arguments, read and passed on.
     unsafe {
         let Some(context) = context(buffer) else { return };
-        if context.device.shuffles() {
+        if context.device.holds_back() {
             context.with(|state| {
-                context.release(state);
+                if (*info).layout == vk::PipelineLayout::null() {
+                    context.settle(state);
+                }
                 let Some(segment) = &mut state.segment else { return };
                 let of = &*info;
                 match of.layout == vk::PipelineLayout::null() {
