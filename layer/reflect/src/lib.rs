@@ -40,7 +40,9 @@ pub use api::{Binding, Class, Count, Direction, Elements, EntryPoint, Module, St
 pub use error::ReflectError;
 #[doc(hidden)]
 pub use ranges::Fault;
-pub use ranges::{AddressExtent, Because, BindingExtent, Cache, Dispatch, Extent, Extents, Footprint};
+pub use ranges::{
+    AddressExtent, AddressSource, Because, BindingExtent, Cache, Dispatch, Extent, Extents, Footprint,
+};
 pub use specialize::Specialization;
 
 /// Reads a SPIR-V module, one `u32` a word in the host's byte order.

@@ -117,6 +117,16 @@ pub struct AddressExtent {
     pub write: Extent,
 }
 
+/// Where the shader takes an address from that it reads or writes through, and which way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AddressSource {
+    /// Offset of the push constant that holds it, in bytes, where nothing but access chains came between the two: the
+    /// access then stays within the buffer that contains the address. Nothing for any other origin: memory, arithmetic.
+    pub push_constant: Option<u32>,
+    /// What is done through it, in any dispatch.
+    pub direction: Direction,
+}
+
 /// What one dispatch touches.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Extents {
@@ -326,6 +336,27 @@ impl Footprint {
     /// The push constants that decide something: offset and length in bytes, sorted.
     pub fn push_constants_used(&self) -> &[(u32, u32)] {
         &self.pushes
+    }
+
+    /// Where the addresses come from that the shader accesses memory through; one for each origin. Everything that can't
+    /// be followed is the origin without a push constant.
+    pub fn address_sources(&self) -> Vec<AddressSource> {
+        let Some(compiled) = &self.compiled else {
+            let direction = self.entry.addresses;
+            let unknown = AddressSource { push_constant: None, direction };
+            return if direction == Direction::NONE { Vec::new() } else { vec![unknown] };
+        };
+        let mut found: BTreeMap<Option<u32>, Direction> = BTreeMap::new();
+        for access in compiled.program.blocks.iter().flat_map(|block| &block.accesses) {
+            if let Target::Address { push, .. } = access.target {
+                *found.entry(push).or_default() |= Direction { read: access.read, write: access.write };
+            }
+        }
+        for (_, place) in self.lost.iter().filter(|(at, _)| at.is_none()) {
+            *found.entry(None).or_default() |= Direction { read: place.read, write: place.write };
+        }
+        let source = |(push_constant, direction)| AddressSource { push_constant, direction };
+        found.into_iter().map(source).collect()
     }
 
     /// What a dispatch touches. Pure; the time is that of a walk over the shader's index arithmetic, tens of

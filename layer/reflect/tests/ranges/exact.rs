@@ -2,7 +2,7 @@
 //!
 //! Without these "everything" would pass the tests of soundness.
 
-use zinc_reflect::{Dispatch, Extent, Specialization};
+use zinc_reflect::{AddressSource, Direction, Dispatch, Extent, Footprint, Specialization};
 
 use crate::{footprint, tools};
 
@@ -122,4 +122,54 @@ fn no_workgroup_touches_nothing() {
 #[test]
 fn push_constants_that_are_missing_are_any_value() {
     assert!(matches!(written("o[p.f] = 1;", &[1, 2], [1, 1, 1]), Extent::Whole { .. }));
+}
+
+/// The footprint of a shader that gets a pointer and a number in push constants, and another pointer from memory.
+fn with_addresses(body: &str) -> Footprint {
+    let text = format!(
+        "#version 450
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference_uvec2 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+layout(local_size_x = 64) in;
+layout(buffer_reference, std430) buffer R {{ uint v[]; }};
+layout(std430, binding = 0) buffer O {{ R held; }};
+layout(push_constant) uniform P {{ uint n; R r; uint64_t raw; }} p;
+void main() {{ const uint x = gl_GlobalInvocationID.x; {body} }}"
+    );
+    let file = tempfile::Builder::new().suffix(".comp").tempfile().expect("a temporary file");
+    std::fs::write(file.path(), text).expect("the temporary file can be written");
+    footprint(&tools::compile(file.path(), "vulkan1.2"), &Specialization::none())
+}
+
+#[test]
+fn an_address_that_comes_from_a_push_constant_says_which() {
+    let chained = with_addresses("R q = p.r; q.v[x] = p.r.v[0];");
+    assert_eq!(
+        chained.address_sources(),
+        [AddressSource { push_constant: Some(8), direction: Direction::BOTH }]
+    );
+    let altered = with_addresses("R q = R(p.raw + 64ul); q.v[x] = 1;");
+    assert_eq!(
+        altered.address_sources(),
+        [AddressSource { push_constant: None, direction: Direction::WRITE }]
+    );
+    let loaded = with_addresses("uint t = held.v[x]; if (t == 7) p.r.v[0] = t;");
+    let unknown = AddressSource { push_constant: None, direction: Direction::READ };
+    let known = AddressSource { push_constant: Some(8), direction: Direction::WRITE };
+    assert_eq!(loaded.address_sources(), [unknown, known]);
+}
+
+#[test]
+fn addresses_are_as_exact_as_offsets() {
+    let footprint = with_addresses("if (x < p.n) { p.r.v[x] = 1; R q = R(p.raw + 64ul); q.v[3] = 1; }");
+    let mut push = [0; 24];
+    push[0] = 10;
+    push[8..16].copy_from_slice(&0x1_0000_0000u64.to_le_bytes());
+    push[16..24].copy_from_slice(&0x2_0000_0000u64.to_le_bytes());
+    let dispatch = Dispatch { push_constants: &push, groups: [1, 1, 1], base: [0; 3] };
+    let mut written: Vec<Extent> = footprint.evaluate(&dispatch).addresses.iter().map(|a| a.write).collect();
+    written.sort_by_key(|extent| format!("{extent:?}"));
+    let raw = 0x2_0000_0000 + 64 + 12;
+    assert_eq!(written, [bytes(0x1_0000_0000, 0x1_0000_0000 + 40), bytes(raw, raw + 4)]);
 }
