@@ -60,6 +60,11 @@ pub fn shader_stats() -> PathBuf {
     find("shader-stats")
 }
 
+/// The program that draws pictures.
+pub fn pictures() -> PathBuf {
+    find("pictures")
+}
+
 /// The packet counter's library.
 pub fn packets() -> PathBuf {
     find("libzinc_packets.so")

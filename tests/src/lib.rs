@@ -8,6 +8,7 @@
 
 pub mod artefacts;
 pub mod child;
+pub mod display;
 pub mod gguf;
 pub mod layer;
 pub mod oracle;
