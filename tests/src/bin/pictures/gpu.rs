@@ -62,8 +62,10 @@ impl Gpu {
             .enabled_extension_names(extensions);
         // SAFETY: the structures live through the call; `Gpu::drop` destroys the instance before the entry goes. An
         // error further down ends the program, and everything with it.
-        let instance = unsafe { entry.create_instance(&create, None) }
-            .context("vkCreateInstance (does the driver lack VK_KHR_surface or VK_KHR_xcb_surface?)")?;
+        let instance = unsafe { entry.create_instance(&create, None) }.with_context(|| match window {
+            Some(_) => "vkCreateInstance (does the driver lack VK_KHR_surface or VK_KHR_xcb_surface?)",
+            None => "vkCreateInstance",
+        })?;
         let surface = match window {
             Some((display, window)) => {
                 // SAFETY: whoever called owns the connection and the window, and keeps them longer than the device.

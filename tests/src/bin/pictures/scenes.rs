@@ -72,7 +72,7 @@ pub const SCENES: [Scene; 9] = [
     },
     Scene {
         name: "life",
-        about: "both, over eight frames: the same command buffers again and again, ordered by semaphores",
+        about: "both, over eight frames: the same command buffers again and again, semaphores between some",
         shows_lost_order: true,
         draw: computed::life,
     },

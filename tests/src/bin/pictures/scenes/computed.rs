@@ -25,7 +25,7 @@ pub fn particles(stage: &Stage) -> Result<Image> {
     let (scatter, swirl, triangles) = (scatter?, swirl?, triangles?);
     let draw =
         graphics(stage, Drawing { vertex: "flat.vert", fragment: "colour.frag", buffer: true, ..FULL })?;
-    let [a, b] = states.each_ref().map(|buffer| Bind::Storage(buffer));
+    let [a, b] = states.each_ref().map(Bind::Storage);
     let scattered = stage.set(&[(0, a)])?;
     let swirled = stage.set(&[(0, a), (1, b)])?;
     let drawn = stage.set(&[(0, b), (1, Bind::Storage(&vertices)), (2, Bind::Storage(&arguments))])?;
