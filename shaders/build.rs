@@ -34,34 +34,60 @@ fn main() {
 
     let mut consts = String::new();
     let mut list = String::new();
+    let mut count = 0;
     for source in &sources {
-        let name = source.file_stem().and_then(|stem| stem.to_str()).unwrap_or_else(|| fail("odd file name"));
-        let words = compile(&compiler, source, &out.join(format!("{name}.spv")));
-        let module = reflect(&words).unwrap_or_else(|e| fail(&format!("{}: {e}", source.display())));
-        let doc = first_comment(source);
-        let constant = name.to_uppercase();
-        write!(
-            consts,
-            "/// {doc}\npub static {constant}: Kernel = Kernel {{\n    name: {name:?},\n    bindings: &[{}],\n    \
-             push_bytes: {},\n    spirv: &{words:?},\n}};\n",
-            module.bindings.join(", "),
-            module.push_bytes,
-        )
-        .expect("writing to a string");
-        write!(list, "&{constant}, ").expect("writing to a string");
+        let text = std::fs::read_to_string(source)
+            .unwrap_or_else(|e| fail(&format!("cannot read {}: {e}", source.display())));
+        let doc = first_comment(&text);
+        let stem = source.file_stem().and_then(|stem| stem.to_str()).unwrap_or_else(|| fail("odd file name"));
+        for (name, defines) in builds(stem, &text) {
+            let words = compile(&compiler, source, &defines, &out.join(format!("{name}.spv")));
+            let module = reflect(&words).unwrap_or_else(|e| fail(&format!("{}: {e}", source.display())));
+            let constant = name.to_uppercase();
+            write!(
+                consts,
+                "/// {doc}\npub static {constant}: Kernel = Kernel {{\n    name: {name:?},\n    bindings: &[{}],\n    \
+                 push_bytes: {},\n    capabilities: &{:?},\n    spirv: &{words:?},\n}};\n",
+                module.bindings.join(", "),
+                module.push_bytes,
+                module.capabilities,
+            )
+            .expect("writing to a string");
+            write!(list, "&{constant}, ").expect("writing to a string");
+            count += 1;
+        }
     }
-    write!(
-        consts,
-        "/// Every kernel, by name.\npub static KERNELS: [&Kernel; {}] = [{list}];\n",
-        sources.len()
-    )
+    write!(consts, "/// Every kernel, by name.\npub static KERNELS: [&Kernel; {count}] = [{list}];\n")
     .expect("writing to a string");
     std::fs::write(out.join("kernels.rs"), consts).unwrap_or_else(|e| fail(&format!("cannot write: {e}")));
 }
 
-fn compile(compiler: &str, source: &Path, spv: &Path) -> Vec<u32> {
+/// The kernels that a file gives, with the macros that each defines. A line `// variants: A B C-` asks for one kernel a
+/// word, named after file and word, with the word defined; and where no hyphen follows it, for two, of which one uses the
+/// device's own dot product of bytes (NATIVE_DOT) and the other, `..._plain`, does not.
+fn builds(stem: &str, text: &str) -> Vec<(String, Vec<String>)> {
+    let Some(variants) = text.lines().find_map(|line| line.strip_prefix("// variants: ")) else {
+        return vec![(stem.to_owned(), Vec::new())];
+    };
+    let mut builds = Vec::new();
+    for word in variants.split_whitespace() {
+        let variant = word.trim_end_matches('-');
+        let name = format!("{stem}_{}", variant.to_lowercase());
+        if word == variant {
+            builds.push((format!("{name}_plain"), vec![variant.to_owned()]));
+            builds.push((name, vec![variant.to_owned(), "NATIVE_DOT".to_owned()]));
+        } else {
+            builds.push((name, vec![variant.to_owned()]));
+        }
+    }
+    builds
+}
+
+fn compile(compiler: &str, source: &Path, defines: &[String], spv: &Path) -> Vec<u32> {
     let output = Command::new(compiler)
-        .args(["-V", "--quiet", "--target-env", TARGET, "-I.", "-o"])
+        .args(["-V", "--quiet", "--target-env", TARGET, "-I."])
+        .args(defines.iter().map(|define| format!("-D{define}")))
+        .arg("-o")
         .arg(spv)
         .arg(source)
         .output()
@@ -81,10 +107,10 @@ fn compile(compiler: &str, source: &Path, spv: &Path) -> Vec<u32> {
 }
 
 /// The first comment of the file body, as one line of documentation.
-fn first_comment(source: &Path) -> String {
-    let text = std::fs::read_to_string(source).unwrap_or_default();
+fn first_comment(text: &str) -> String {
     let lines: Vec<&str> = text
         .lines()
+        .filter(|line| !line.starts_with("// variants: "))
         .skip_while(|line| !line.starts_with("// "))
         .take_while(|line| line.starts_with("// "))
         .map(|line| line[3..].trim())
@@ -97,10 +123,12 @@ struct Module {
     /// `Direction` expressions, by binding number.
     bindings: Vec<&'static str>,
     push_bytes: u32,
+    capabilities: Vec<u32>,
 }
 
 /// Reads just what the table needs; the numbers are those of the SPIR-V specification, sections 3.20 and 3.49.
 fn reflect(words: &[u32]) -> Result<Module, String> {
+    const OP_CAPABILITY: u32 = 17;
     const OP_TYPE_STRUCT: u32 = 30;
     const OP_TYPE_POINTER: u32 = 32;
     const OP_VARIABLE: u32 = 59;
@@ -118,11 +146,13 @@ fn reflect(words: &[u32]) -> Result<Module, String> {
     let mut members = std::collections::BTreeMap::new(); // struct -> number of members
     let mut marks = std::collections::BTreeSet::new(); // (struct, decoration) on member 0
     let mut offsets = std::collections::BTreeMap::new(); // (struct, member) -> offset
+    let mut capabilities = Vec::new();
     let mut at = 5;
     while at < words.len() {
         let (count, opcode) = ((words[at] >> 16) as usize, words[at] & 0xffff);
         let operands = words.get(at + 1..at + count.max(1)).ok_or("truncated SPIR-V")?;
         match (opcode, operands) {
+            (OP_CAPABILITY, [capability]) => capabilities.push(*capability),
             (OP_TYPE_STRUCT, [id, fields @ ..]) => drop(members.insert(*id, fields.len() as u32)),
             (OP_TYPE_POINTER, [id, _, ty]) => drop(pointee.insert(*id, *ty)),
             (OP_VARIABLE, [ty, id, class, ..]) => variables.push((*id, *ty, *class)),
@@ -152,7 +182,8 @@ fn reflect(words: &[u32]) -> Result<Module, String> {
             let direction = match (read_only, write_only) {
                 (true, false) => "Direction::Read",
                 (false, true) => "Direction::Write",
-                _ => return Err(format!("binding {binding} must be declared readonly or writeonly")),
+                (false, false) => "Direction::ReadWrite",
+                (true, true) => return Err(format!("binding {binding} is neither read nor written")),
             };
             if bindings.insert(binding, direction).is_some() {
                 return Err(format!("two variables share binding {binding}"));
@@ -162,5 +193,5 @@ fn reflect(words: &[u32]) -> Result<Module, String> {
     if !bindings.keys().copied().eq(0..bindings.len() as u32) {
         return Err("bindings must be numbered from 0 without gaps".to_owned());
     }
-    Ok(Module { bindings: bindings.into_values().collect(), push_bytes })
+    Ok(Module { bindings: bindings.into_values().collect(), push_bytes, capabilities })
 }
