@@ -1,8 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-#extension GL_KHR_memory_scope_semantics : require
-#pragma use_vulkan_memory_model
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 
 #include "include/step.glsl"
@@ -15,8 +13,8 @@ layout(std430, binding = 3) readonly buffer QNorm { float q_norm[]; };
 layout(std430, binding = 4) readonly buffer KNorm { float k_norm[]; };
 layout(std430, binding = 5) buffer Keys { uvec4 keys[]; };
 layout(std430, binding = 6) buffer Values { uvec4 values[]; };
-layout(std430, binding = 7) nonprivate buffer Parts { float parts[]; };
-layout(std430, binding = 8) nonprivate buffer Counters { uint counters[]; };
+layout(std430, binding = 7) coherent buffer Parts { float parts[]; };
+layout(std430, binding = 8) coherent buffer Counters { uint counters[]; };
 layout(std430, binding = 9) writeonly buffer Result { float result[]; };
 
 layout(push_constant) uniform Push {
@@ -27,6 +25,8 @@ layout(push_constant) uniform Push {
     float scale;
     float epsilon;
     uint splits;
+    uint key_at;
+    uint value_at;
 } push;
 
 #define T gl_WorkGroupSize.x
@@ -38,11 +38,22 @@ layout(push_constant) uniform Push {
 #define A_QNORM(i) q_norm[i]
 #define A_KNORM(i) k_norm[i]
 #define A_ANGLE(i) table[i]
-#define A_COUNTER(h) counters[h]
+#define A_ARRIVE(h) atomicAdd(counters[h], 1u)
+#define A_RESET(h) atomicExchange(counters[h], 0u)
+#define A_RELEASE() memoryBarrierBuffer(); barrier()
+#define A_ACQUIRE() barrier(); memoryBarrierBuffer()
+#define A_TILE(i) value_tile[i]
+#define A_MERGE(i) merged[i]
+#define A_SHARED                            \
+    shared uvec4 value_tile[TILE * OCTETS]; \
+    shared float merged[8u * T];
 #include "include/fused/attention.glsl"
 
 void main() {
     Attention a = Attention(push.heads, push.kv_heads, push.context, push.window, push.scale, push.epsilon, push.splits,
-                            0u, 0u, state.position);
-    attend(a, gl_WorkGroupID.x, gl_WorkGroupID.y);
+                            0u, 0u, push.key_at, push.value_at, state.position);
+    if (gl_WorkGroupID.y < splits_of(a, a.position + 1u - first_position(a)).x) {
+        early(a, gl_WorkGroupID.x, gl_WorkGroupID.y);
+        attend(a, gl_WorkGroupID.x, gl_WorkGroupID.y);
+    }
 }

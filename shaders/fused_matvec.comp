@@ -36,6 +36,8 @@ layout(push_constant) uniform Push {
     uint bias_a;
     uint bias_b;
     uint bias_c;
+    uint gap_b; // rows of the second and third matrix land so far behind those before them
+    uint gap_c;
     float epsilon;
 } push;
 
@@ -53,15 +55,15 @@ float biased(uint row, float value) {
     return value;
 }
 
-void store(uint row, float value, float up) {
+void store(uint row, float value, float up, float before) {
     if (EPILOGUE == 1u) {
-        value = residual[row] + biased(row, value);
+        value = before + biased(row, value);
     } else if (EPILOGUE >= 2u) {
         value = gate(EPILOGUE == 3u, value) * up;
     } else {
         value = biased(row, value);
     }
-    result[row] = value;
+    result[row + (row < push.rows_a ? 0u : row < push.rows_ab ? push.gap_b : push.gap_c)] = value;
 }
 
 #define PHASE step
@@ -72,7 +74,8 @@ void store(uint row, float value, float up) {
 #define M_NORM NORM
 #define M_X(i) x[i]
 #define M_NORM_WEIGHT(i) norm[i]
-#define M_STORE(row, value, up) store(row, value, up)
+#define M_BEFORE(row) (EPILOGUE == 1u ? residual[row] : 0.0)
+#define M_STORE(row, value, up, before) store(row, value, up, before)
 #include "include/fused/matvec.glsl"
 
 void main() {
@@ -80,5 +83,6 @@ void main() {
                           uvec3(push.scales_a, push.scales_b, push.scales_c), push.epsilon);
     uint first = gl_WorkGroupID.x * ROWS;
     step_load(m, first);
+    step_early();
     step_run(m, first, gl_NumWorkGroups.x * ROWS);
 }

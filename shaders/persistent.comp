@@ -33,6 +33,11 @@ layout(std430, binding = 13) nonprivate buffer Control {
     uint failed;     // whether one gave up
     uint counters[]; // of the merge of splits, one a key/value head
 } control;
+// The same bytes again, to be written one by one.
+layout(std430, binding = 14) nonprivate buffer StreamFloats { float stream_floats[]; };
+layout(std430, binding = 15) nonprivate buffer MiddleFloats { float middle_floats[]; };
+layout(std430, binding = 16) nonprivate buffer AttendedFloats { float attended_floats[]; };
+layout(std430, binding = 17) nonprivate buffer HiddenFloats { float hidden_floats[]; };
 
 #define T gl_WorkGroupSize.x
 layout(constant_id = 16) const uint EMBEDDING = 64;
@@ -51,6 +56,7 @@ layout(constant_id = 28) const bool GELU = false;
 layout(constant_id = 29) const bool BARRIERS = true; // without them: the control, which must give wrong numbers
 layout(constant_id = 30) const bool PREFETCH = true;
 layout(constant_id = 31) const uint SPINS = 4000000;
+
 
 layout(push_constant) uniform Push {
     uint layers;
@@ -88,7 +94,8 @@ Matrices matrices(uint i, uint rows_a, uint rows_ab, uint rows) {
 #define M_NORM true
 #define M_X(i) stream[i]
 #define M_NORM_WEIGHT(i) norms[norm_at + (i)]
-#define M_STORE(row, value, up) qkv_floats[row] = value
+#define M_BEFORE(row) 0.0
+#define M_STORE(row, value, up, before) qkv_floats[row] = value
 uint norm_at;
 #include "include/fused/matvec.glsl"
 #undef PHASE
@@ -98,6 +105,7 @@ uint norm_at;
 #undef M_GATED
 #undef M_NORM
 #undef M_X
+#undef M_BEFORE
 #undef M_STORE
 
 #define PHASE out
@@ -107,7 +115,8 @@ uint norm_at;
 #define M_GATED false
 #define M_NORM false
 #define M_X(i) attended[i]
-#define M_STORE(row, value, up) middle[(row) / 4u][(row) % 4u] = stream[(row) / 4u][(row) % 4u] + value
+#define M_BEFORE(row) stream_floats[row]
+#define M_STORE(row, value, up, before) middle_floats[row] = before + value
 #include "include/fused/matvec.glsl"
 #undef PHASE
 #undef M_COLUMNS
@@ -116,6 +125,7 @@ uint norm_at;
 #undef M_GATED
 #undef M_NORM
 #undef M_X
+#undef M_BEFORE
 #undef M_STORE
 
 #define PHASE gates
@@ -125,7 +135,8 @@ uint norm_at;
 #define M_GATED true
 #define M_NORM true
 #define M_X(i) middle[i]
-#define M_STORE(row, value, up) hidden[(row) / 4u][(row) % 4u] = gate(GELU, value) * up
+#define M_BEFORE(row) 0.0
+#define M_STORE(row, value, up, before) hidden_floats[row] = gate(GELU, value) * up
 #include "include/fused/matvec.glsl"
 #undef PHASE
 #undef M_COLUMNS
@@ -134,6 +145,7 @@ uint norm_at;
 #undef M_GATED
 #undef M_NORM
 #undef M_X
+#undef M_BEFORE
 #undef M_STORE
 
 #define PHASE down
@@ -143,40 +155,52 @@ uint norm_at;
 #define M_GATED false
 #define M_NORM false
 #define M_X(i) hidden[i]
-#define M_STORE(row, value, up) stream[(row) / 4u][(row) % 4u] = middle[(row) / 4u][(row) % 4u] + value
+#define M_BEFORE(row) middle_floats[row]
+#define M_STORE(row, value, up, before) stream_floats[row] = before + value
 #include "include/fused/matvec.glsl"
 
 uint q_norm_at;
 uint k_norm_at;
 #define A_IN(i) qkv_floats[i]
-#define A_OUT(i, v) attended[(i) / 4u][(i) % 4u] = (v)
+#define A_OUT(i, v) attended_floats[i] = (v)
 #define A_PART(i) parts[i]
 #define A_KEY(i) cache[i]
 #define A_VALUE(i) cache[i]
 #define A_QNORM(i) norms[q_norm_at + (i) / 4u][(i) % 4u]
 #define A_KNORM(i) norms[k_norm_at + (i) / 4u][(i) % 4u]
 #define A_ANGLE(i) table[i]
-#define A_COUNTER(h) control.counters[h]
+// In the Vulkan memory model release and acquire do nothing about availability and visibility unless they say so.
+const int RELEASE = gl_SemanticsRelease | gl_SemanticsMakeAvailable;
+const int ACQUIRE = gl_SemanticsAcquire | gl_SemanticsMakeVisible;
+const int BOTH = gl_SemanticsAcquireRelease | gl_SemanticsMakeAvailable | gl_SemanticsMakeVisible;
+const int STORAGE = gl_StorageSemanticsBuffer | gl_StorageSemanticsShared;
+
+#define A_ARRIVE(h) atomicAdd(control.counters[h], 1u, gl_ScopeDevice, gl_StorageSemanticsBuffer, BOTH)
+#define A_RESET(h) atomicStore(control.counters[h], 0u, gl_ScopeDevice, gl_StorageSemanticsBuffer, RELEASE)
+#define A_RELEASE() controlBarrier(gl_ScopeWorkgroup, gl_ScopeDevice, STORAGE, BOTH)
+#define A_ACQUIRE() controlBarrier(gl_ScopeWorkgroup, gl_ScopeDevice, STORAGE, BOTH)
+#define A_TILE(i) xq[i]
+#define A_MERGE(i) partial[i]
 #include "include/fused/attention.glsl"
 
 shared bool gone;
 uint awaited = 0u;
 
-// What this workgroup wrote becomes available, and it counts as arrived.
+// What this workgroup wrote becomes available, and it counts as arrived: first to its first invocation, then, by that
+// one, to the device.
 void arrive() {
     awaited += gl_NumWorkGroups.x;
     if (BARRIERS) {
-        controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, gl_StorageSemanticsBuffer | gl_StorageSemanticsShared,
-                       gl_SemanticsAcquireRelease);
+        controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, STORAGE, BOTH);
         if (gl_LocalInvocationID.x == 0u) {
-            atomicAdd(control.passed, 1u, gl_ScopeDevice, gl_StorageSemanticsBuffer, gl_SemanticsRelease);
+            atomicAdd(control.passed, 1u, gl_ScopeDevice, gl_StorageSemanticsBuffer, RELEASE);
         }
     } else {
         barrier();
     }
 }
 
-// Waits until all have arrived. False if that took too long, here or elsewhere.
+// Waits until all have arrived, and makes what they wrote visible. False if that took too long, here or elsewhere.
 bool await() {
     if (!BARRIERS) {
         barrier();
@@ -185,22 +209,21 @@ bool await() {
     if (gl_LocalInvocationID.x == 0u) {
         bool lost = true;
         for (uint i = 0u; i < SPINS; i++) {
-            if (atomicLoad(control.passed, gl_ScopeDevice, gl_StorageSemanticsBuffer, gl_SemanticsAcquire) >= awaited) {
+            if (atomicLoad(control.passed, gl_ScopeDevice, 0, 0) >= awaited) {
                 lost = false;
                 break;
             }
-            if ((i & 1023u) == 1023u
-                && atomicLoad(control.failed, gl_ScopeDevice, gl_StorageSemanticsBuffer, gl_SemanticsAcquire) != 0u) {
+            if ((i & 1023u) == 1023u && atomicLoad(control.failed, gl_ScopeDevice, 0, 0) != 0u) {
                 break;
             }
         }
         if (lost) {
-            atomicStore(control.failed, 1u, gl_ScopeDevice, gl_StorageSemanticsBuffer, gl_SemanticsRelease);
+            atomicStore(control.failed, 1u, gl_ScopeDevice, 0, 0);
         }
         gone = lost;
+        memoryBarrier(gl_ScopeDevice, gl_StorageSemanticsBuffer, ACQUIRE);
     }
-    controlBarrier(gl_ScopeWorkgroup, gl_ScopeDevice, gl_StorageSemanticsBuffer | gl_StorageSemanticsShared,
-                   gl_SemanticsAcquireRelease);
+    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, STORAGE, BOTH);
     return !gone;
 }
 
@@ -210,20 +233,27 @@ void main() {
     uint position = state.position;
     layer_at = 0u;
     Matrices qkv = matrices(0u, Q_DIM, Q_DIM + KV_DIM, Q_DIM + 2u * KV_DIM);
+    norm_at = word(14u);
     qkv_load(qkv, group * QKV_ROWS);
+    qkv_early();
     for (uint layer = 0u; layer < push.layers; layer++) {
-        norm_at = word(14u);
         qkv_run(qkv, group * QKV_ROWS, groups * QKV_ROWS);
         arrive();
         q_norm_at = word(16u);
         k_norm_at = word(17u);
         Attention a = Attention(push.heads, push.kv_heads, push.context, word(18u), push.scale, push.epsilon, push.splits,
-                                word(19u), word(20u), position);
+                                word(19u), word(20u), Q_DIM, Q_DIM + KV_DIM, position);
+        uint items = push.kv_heads * splits_of(a, position + 1u - first_position(a)).x;
+        if (PREFETCH && group < items) {
+            early(a, group % push.kv_heads, group / push.kv_heads);
+        }
         if (!await()) {
             return;
         }
-        uint items = push.kv_heads * splits_of(a, position + 1u - first_position(a)).x;
         for (uint item = group; item < items; item += groups) {
+            if (!PREFETCH || item > group) {
+                early(a, item % push.kv_heads, item / push.kv_heads);
+            }
             attend(a, item % push.kv_heads, item / push.kv_heads);
             barrier();
         }
@@ -244,12 +274,14 @@ void main() {
         norm_at = word(15u);
         if (PREFETCH) {
             gates_load(g, group * GATE_ROWS);
+            gates_early();
         }
         if (!await()) {
             return;
         }
         if (!PREFETCH) {
             gates_load(g, group * GATE_ROWS);
+            gates_early();
         }
         gates_run(g, group * GATE_ROWS, groups * GATE_ROWS);
         arrive();
@@ -268,22 +300,24 @@ void main() {
             arrive();
             layer_at += LAYER_WORDS;
             qkv = matrices(0u, Q_DIM, Q_DIM + KV_DIM, Q_DIM + 2u * KV_DIM);
+            norm_at = word(14u);
             if (PREFETCH) {
                 qkv_load(qkv, group * QKV_ROWS);
+                qkv_early();
             }
             if (!await()) {
                 return;
             }
             if (!PREFETCH) {
                 qkv_load(qkv, group * QKV_ROWS);
+                qkv_early();
             }
         }
     }
     // The last one out leaves the counters as they were.
     if (gl_LocalInvocationID.x == 0u
-        && atomicAdd(control.left, 1u, gl_ScopeDevice, gl_StorageSemanticsBuffer, gl_SemanticsAcquireRelease) + 1u
-               == groups) {
-        atomicStore(control.left, 0u, gl_ScopeDevice, gl_StorageSemanticsBuffer, gl_SemanticsRelease);
-        atomicStore(control.passed, 0u, gl_ScopeDevice, gl_StorageSemanticsBuffer, gl_SemanticsRelease);
+        && atomicAdd(control.left, 1u, gl_ScopeDevice, gl_StorageSemanticsBuffer, BOTH) + 1u == groups) {
+        atomicStore(control.left, 0u, gl_ScopeDevice, 0, 0);
+        atomicStore(control.passed, 0u, gl_ScopeDevice, 0, 0);
     }
 }

@@ -6,7 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{FetchArgs, SynthArgs, TokenizeArgs};
 use crate::sampling::SamplingArgs;
-use crate::vk::{Kind, Record, Selector};
+use crate::levers::LeverArgs;
+use crate::vk::{Kind, Selector};
 
 /// Decodes GGUF language models on Vulkan, one dispatch and one barrier at a time, to be measured.
 ///
@@ -63,6 +64,8 @@ pub enum Command {
     Perplexity(PerplexityArgs),
     /// Measure the decode rate at a depth, several times.
     Bench(BenchArgs),
+    /// Show where a token's time goes on the device, step by step.
+    Profile(ProfileArgs),
     /// Check every kernel against plain CPU code on ragged shapes.
     Ops,
     /// List Vulkan devices and describe the model.
@@ -98,9 +101,9 @@ pub struct RunArgs {
     /// Most tokens to generate.
     #[arg(short = 'n', long, default_value_t = 128, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub tokens: u32,
-    /// When commands are recorded.
-    #[arg(long, value_enum, default_value_t = RecordArg::Reuse)]
-    pub record: RecordArg,
+    /// How tokens reach the device.
+    #[command(flatten)]
+    pub levers: LeverArgs,
 }
 
 /// Options of `perplexity`.
@@ -118,9 +121,9 @@ pub struct PerplexityArgs {
     /// Most tokens to feed, cut to whole chunks; less than --ctx gives one chunk of that length [default: all].
     #[arg(long, value_name = "N")]
     pub tokens: Option<u32>,
-    /// When commands are recorded.
-    #[arg(long, value_enum, default_value_t = RecordArg::Reuse)]
-    pub record: RecordArg,
+    /// How tokens reach the device.
+    #[command(flatten)]
+    pub levers: LeverArgs,
 }
 
 /// Options of `bench`.
@@ -135,9 +138,26 @@ pub struct BenchArgs {
     /// Repetitions; one more, before them, is not counted.
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub reps: u32,
-    /// When commands are recorded.
-    #[arg(long, value_enum, default_value_t = RecordArg::Reuse)]
-    pub record: RecordArg,
+    /// Also measure the time of each token on the device's own clock, in repetitions of their own.
+    #[arg(long)]
+    pub gpu_time: bool,
+    /// How tokens reach the device.
+    #[command(flatten)]
+    pub levers: LeverArgs,
+}
+
+/// Options of `profile`.
+#[derive(Debug, Args)]
+pub struct ProfileArgs {
+    /// Tokens in the sequence before the clock starts.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub depth: u32,
+    /// Tokens timed; the table shows medians.
+    #[arg(short = 'n', long, default_value_t = 32, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub tokens: u32,
+    /// How tokens reach the device.
+    #[command(flatten)]
+    pub levers: LeverArgs,
 }
 
 /// Options of `export`.
@@ -165,24 +185,6 @@ impl From<Require> for Kind {
         match require {
             Require::Gpu => Self::Gpu,
             Require::Cpu => Self::Cpu,
-        }
-    }
-}
-
-/// `--record`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum RecordArg {
-    /// Afresh for every token.
-    Each,
-    /// Once, and submitted again for every token.
-    Reuse,
-}
-
-impl From<RecordArg> for Record {
-    fn from(record: RecordArg) -> Self {
-        match record {
-            RecordArg::Each => Self::Each,
-            RecordArg::Reuse => Self::Reuse,
         }
     }
 }

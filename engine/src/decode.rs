@@ -11,9 +11,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::memory;
 use crate::model::{Config, Model, Rope};
-use crate::plan::{self, Options, Space};
+use crate::plan::{self, Fusion, Options, Space, Tuning};
 use crate::results;
-use crate::vk::{self, Device, Program, Record, Uploader};
+use crate::vk::{self, Device, Levers, Program, Record, Uploader};
 use crate::weights;
 
 /// Why a session cannot be made or go on.
@@ -36,6 +36,15 @@ pub enum Error {
     /// The device's memory is too small.
     #[error(transparent)]
     TooLarge(#[from] memory::TooLarge),
+    /// The resident kernel waited in vain.
+    #[error(
+        "the resident kernel gave up a wait: its workgroups do not all run at once on this device; use --fusion all, or \
+         fewer workgroups with --tuning"
+    )]
+    GaveUp,
+    /// Tokens ahead of the host, in a session that was not made for it.
+    #[error("only a session with --record ahead chooses tokens on the device")]
+    NotAhead,
     /// More tokens than the context holds.
     #[error("the context of {0} tokens is full")]
     ContextFull(u32),
@@ -49,9 +58,33 @@ pub enum Error {
     },
 }
 
-/// A model on a device, with one sequence.
+/// How a session decodes: everything that can be varied without changing what is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Setup {
+    /// How commands reach the driver.
+    pub levers: Levers,
+    /// Which steps are made one.
+    pub fusion: Fusion,
+    /// Whether each tensor has an allocation of its own.
+    pub tensor_allocations: bool,
+    /// Workgroup shapes other than the device's own.
+    pub tuning: Option<Tuning>,
+    /// Leaves the barriers of the resident kernel out: the control, whose numbers must be wrong on a GPU.
+    pub no_grid_barrier: bool,
+    /// Leaves the loads before those barriers out.
+    pub no_prefetch: bool,
+}
+
+impl From<Record> for Setup {
+    fn from(record: Record) -> Self {
+        Self { levers: Levers { record, ..Levers::default() }, ..Self::default() }
+    }
+}
+
+/// A model on a device, with one sequence or several side by side.
 pub struct Session {
     program: Program,
+    setup: Setup,
     context: u32,
     vocabulary: u32,
     position: u32,
@@ -60,28 +93,54 @@ pub struct Session {
     steps: u64,
     wall: Duration,
     cpu: Duration,
+    gpu: Duration,
+    timed: bool,
 }
 
 impl Session {
     /// Plans, allocates and uploads. `context` is the most tokens that a sequence may have.
     pub fn new(device: &Rc<Device>, model: &Model<'_>, context: u32, record: Record) -> Result<Self, Error> {
-        let limits = device.limits();
+        Self::with(device, model, context, &record.into())
+    }
+
+    /// The same with every choice.
+    pub fn with(device: &Rc<Device>, model: &Model<'_>, context: u32, setup: &Setup) -> Result<Self, Error> {
+        let mut limits = device.limits();
+        if setup.tensor_allocations {
+            limits.target = 1;
+        } else if setup.fusion == Fusion::Persistent {
+            limits.target = limits.allocation;
+        }
         let placement = plan::place(model, &limits)?;
-        let options = Options { context, tuning: device.tuning(), limits };
+        let options = Options {
+            features: device.features(),
+            fusion: setup.fusion,
+            sample: setup.levers.record == Record::Ahead,
+            no_grid_barrier: setup.no_grid_barrier,
+            no_prefetch: setup.no_prefetch,
+            ..Options::new(context, setup.tuning.unwrap_or_else(|| device.tuning()), limits)
+        };
         let plan = plan::decode(model, &placement, &options)?;
         memory::check(model, &placement, &plan, &options, device.memory_available())?;
         let mut uploader = Uploader::new(device, u64::MAX)?;
         let weights = weights::upload(device, model, &placement, &mut uploader)?;
-        let program = Program::new(device, plan, weights, record)?;
+        let mut program = Program::new(device, plan, weights, setup.levers)?;
         let config = &model.config;
         for (span, rope) in plan::rope_tables(config, context, &limits).iter().zip(&config.ropes) {
             let table = rope_table(config, *rope, context);
             let constants = program.buffer(Space::Constants);
             uploader.upload(constants, span.offset, bytemuck::cast_slice(&table))?;
         }
+        for (span, words) in &program.plan().uploads {
+            uploader.upload(program.buffer(span.space), span.offset, bytemuck::cast_slice(words))?;
+        }
+        if program.has(Space::Control) {
+            program.clear(Space::Control)?;
+        }
         let vocabulary = model.config.vocabulary;
         Ok(Self {
             program,
+            setup: *setup,
             context,
             vocabulary,
             position: 0,
@@ -90,7 +149,20 @@ impl Session {
             steps: 0,
             wall: Duration::ZERO,
             cpu: Duration::ZERO,
+            gpu: Duration::ZERO,
+            timed: false,
         })
+    }
+
+    /// Times every token on the device's clock from now on.
+    pub fn time_tokens(&mut self) -> Result<(), Error> {
+        self.timed = true;
+        Ok(self.program.time_tokens()?)
+    }
+
+    /// The program behind the session.
+    pub fn program(&mut self) -> &mut Program {
+        &mut self.program
     }
 
     /// Forgets the sequence; counters and digest go on.
@@ -98,9 +170,15 @@ impl Session {
         self.position = 0;
     }
 
+    /// Forgets the tokens from `position` on; what came before stays in the cache.
+    pub fn rewind(&mut self, position: u32) {
+        self.position = self.position.min(position);
+    }
+
     /// Forgets how the steps so far went: the next ones are counted and timed afresh, and hashed with the others.
     pub fn restart_clock(&mut self) {
-        (self.steps, self.wall, self.cpu) = (0, Duration::ZERO, Duration::ZERO);
+        self.steps = 0;
+        (self.wall, self.cpu, self.gpu) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
     }
 
     /// Tokens in the sequence.
@@ -113,27 +191,90 @@ impl Session {
         self.context
     }
 
-    /// Appends `token` to the sequence and returns the logits of the next one.
+    /// Appends `token` to the sequence and returns the logits of the next one. Of several sequences, number i gets the
+    /// token i places on in the vocabulary; the logits are those of the first.
     pub fn step(&mut self, token: u32) -> Result<&[f32], Error> {
+        self.check(token, 1)?;
+        let start = Instant::now();
+        let cpu_start = thread_time();
+        for sequence in 0..self.setup.levers.sequences {
+            let token = ((u64::from(token) + u64::from(sequence)) % u64::from(self.vocabulary)) as u32;
+            self.program.set_step(sequence, self.position, token);
+        }
+        self.program.submit(self.position + 1, 1, true)?;
+        let cpu_end = thread_time();
+        self.program.wait()?;
+        self.program.read(Space::Readback, 0, 0, bytemuck::cast_slice_mut(&mut self.logits));
+        self.wall += start.elapsed();
+        self.cpu += cpu_end.saturating_sub(cpu_start);
+        self.passed(1)?;
+        update_digest(&mut self.digest, &self.logits);
+        Ok(&self.logits)
+    }
+
+    /// Appends `token` and then, `count` - 1 times, the likeliest token, all chosen on the device and submitted at once;
+    /// returns the `count` tokens that were chosen. With `logits`, each token is submitted alone and its logits are read
+    /// and hashed. Needs [`Record::Ahead`].
+    pub fn ahead(&mut self, token: u32, count: u32, logits: bool) -> Result<Vec<u32>, Error> {
+        if self.setup.levers.record != Record::Ahead {
+            return Err(Error::NotAhead);
+        }
+        self.check(token, count)?;
+        let start = Instant::now();
+        let cpu_start = thread_time();
+        for sequence in 0..self.setup.levers.sequences {
+            self.program.set_step(sequence, self.position, token);
+        }
+        let first = self.position;
+        let mut cpu = Duration::ZERO;
+        if logits {
+            for i in 0..count {
+                self.program.submit(first + i + 1, 1, true)?;
+                self.program.wait()?;
+                self.program.read(Space::Readback, 0, 0, bytemuck::cast_slice_mut(&mut self.logits));
+                update_digest(&mut self.digest, &self.logits);
+                self.passed(1)?;
+            }
+        } else {
+            self.program.submit(first + count, count, false)?;
+            cpu = thread_time().saturating_sub(cpu_start);
+            self.program.wait()?;
+            self.passed(count)?;
+        }
+        let mut chosen = vec![0u32; count as usize];
+        let offset = 4 * u64::from(first);
+        self.program.read(Space::Tokens, 0, offset, bytemuck::cast_slice_mut(&mut chosen));
+        self.wall += start.elapsed();
+        self.cpu += cpu;
+        Ok(chosen)
+    }
+
+    fn check(&self, token: u32, count: u32) -> Result<(), Error> {
         if token >= self.vocabulary {
             return Err(Error::Token { token, vocabulary: self.vocabulary });
         }
-        if self.position >= self.context {
+        if self.context - self.position < count {
             return Err(Error::ContextFull(self.context));
         }
-        let start = Instant::now();
-        let cpu_start = thread_time();
-        self.program.set_step(self.position, token);
-        self.program.submit()?;
-        let cpu_end = thread_time();
-        self.program.wait()?;
-        self.program.read(0, bytemuck::cast_slice_mut(&mut self.logits));
-        self.wall += start.elapsed();
-        self.cpu += cpu_end.saturating_sub(cpu_start);
-        self.steps += 1;
-        self.position += 1;
-        update_digest(&mut self.digest, &self.logits);
-        Ok(&self.logits)
+        Ok(())
+    }
+
+    /// Counts tokens that are done, and looks whether the resident kernel gave up.
+    fn passed(&mut self, count: u32) -> Result<(), Error> {
+        if let Some(span) = self.program.plan().failed {
+            let mut word = [0u8; 4];
+            self.program.read(span.space, 0, span.offset, &mut word);
+            if word != [0; 4] {
+                return Err(Error::GaveUp);
+            }
+        }
+        if self.timed && count == 1 {
+            let end = self.program.times()?.get(1).copied().unwrap_or(0.0);
+            self.gpu += Duration::from_nanos(end as u64);
+        }
+        self.steps += u64::from(count);
+        self.position += count;
+        Ok(())
     }
 
     /// The logits of the last step; zeros before the first.
@@ -159,7 +300,7 @@ impl Session {
             barriers_per_token: counts.barriers,
             submits_per_token: counts.submits,
             cpu_us_per_token: if self.steps > 0 { self.cpu.as_secs_f64() * 1e6 / steps } else { 0.0 },
-            gpu_us_per_token: None,
+            gpu_us_per_token: (self.timed && self.steps > 0).then(|| self.gpu.as_secs_f64() * 1e6 / steps),
         }
     }
 }

@@ -21,6 +21,7 @@ pub mod error;
 pub mod gguf;
 pub mod hub;
 pub mod memory;
+pub mod levers;
 pub mod model;
 pub mod ops;
 pub mod packages;

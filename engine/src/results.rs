@@ -269,6 +269,48 @@ pub struct Bench {
     pub decode: Decode,
 }
 
+/// One kind of step of a token in `engine profile`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProfileRow {
+    /// What it computes, such as `ffn_down`.
+    pub step: String,
+    /// The kernel, or `copy`.
+    pub kernel: String,
+    /// Workgroups and their size.
+    pub shape: String,
+    /// How often a token has it.
+    pub count: u64,
+    /// Time of all of them, microseconds.
+    pub us: f64,
+    /// Bytes of weights that one of them reads.
+    pub weight_bytes: u64,
+}
+
+/// Result of `engine profile`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// `profile`.
+    pub command: String,
+    /// Version of this engine.
+    pub engine_version: String,
+    /// The device.
+    pub device: Device,
+    /// The weights.
+    pub model: Model,
+    /// Tokens in the sequence before the first timed step.
+    pub depth: u64,
+    /// A token on the device's clock, microseconds, median; stamped at its beginning and end only.
+    pub token_us: f64,
+    /// The same with two stamps around every step.
+    pub stamped_token_us: f64,
+    /// Sum of the steps' medians.
+    pub steps_us: f64,
+    /// One row for each kind of step.
+    pub rows: Vec<ProfileRow>,
+}
+
 /// One shape of one kernel, checked against the CPU reference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpsCase {

@@ -99,6 +99,10 @@ mod tests {
         assert!(KERNELS.len() >= 13);
         for kernel in KERNELS {
             assert_eq!(kernel.spirv[0], 0x0723_0203, "{}", kernel.name);
+            if *kernel == NOTHING {
+                assert!(kernel.bindings.is_empty());
+                continue;
+            }
             let (last, inputs) =
                 kernel.bindings.split_last().expect("a kernel without bindings does nothing");
             assert!(last.writes(), "{}", kernel.name);
@@ -112,7 +116,8 @@ mod tests {
     #[test]
     fn push_constants_fit_the_128_bytes_that_every_device_has() {
         for kernel in KERNELS {
-            assert!(kernel.push_bytes > 0 && kernel.push_bytes <= 128, "{}", kernel.name);
+            let some = kernel.push_bytes > 0 || *kernel == NOTHING;
+            assert!(some && kernel.push_bytes <= 128, "{}", kernel.name);
         }
         assert_eq!(SCORES.push_bytes, 24);
     }
@@ -122,9 +127,8 @@ mod tests {
         for kernel in KERNELS {
             let known = kernel.capabilities.iter().all(|c| capability::ALL.contains(c));
             assert!(known, "{} declares {:?}", kernel.name, kernel.capabilities);
-            if !["fused_", "persistent"].iter().any(|n| kernel.name.starts_with(n))
-                || (kernel.name.starts_with("fused_matvec") && kernel.name.ends_with("_plain"))
-            {
+            let dots = kernel.name.starts_with("fused_matvec") && !kernel.name.ends_with("_plain");
+            if !dots && !kernel.name.starts_with("persistent") {
                 assert_eq!(kernel.capabilities, [capability::SHADER], "{}", kernel.name);
             }
         }

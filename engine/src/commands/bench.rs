@@ -1,43 +1,46 @@
 //! `engine bench`: the decode rate, repeated, with its spread.
 //!
-//! Each repetition fills a sequence to the depth, restarts the clock, and times single-token steps. One repetition comes
+//! A sequence is filled to the depth once; each repetition goes back there, restarts the clock, and times single-token
+//! steps. One repetition comes
 //! first and is thrown away: it pays for cold caches and for a GPU that raises its clocks.
 
 use super::{
-    decode_lines, device_line, load, model_line, open_device, open_model, print_json, print_text, progress,
+    decode_lines, device_line, identity, model_line, open_device, open_model, parse, print_json, print_text,
+    progress,
 };
 use crate::cli::{BenchArgs, Common};
 use crate::decode::{self, Session};
-use crate::embedded;
 use crate::error::Error;
+use crate::model::Model;
 use crate::plan;
 use crate::results::{self, SCHEMA, Spread};
+use crate::vk::Record;
 
 pub(super) fn execute(common: &Common, args: &BenchArgs) -> Result<(), Error> {
     let file = open_model(common)?;
-    let loaded = load(&file)?;
-    let trained = loaded.model.config.context;
+    let gguf = parse(&file)?;
+    let model = Model::from_gguf(&gguf)
+        .map_err(|source| Error::Model { name: file.source().to_owned(), source })?;
+    let trained = model.config.context;
     let context = args.depth.saturating_add(args.tokens);
     if context > trained {
         return Err(decode::Error::from(plan::Error::Context { asked: context, trained }).into());
     }
-    // What the tokens are makes no difference to the time; real text keeps the numbers in a usual range.
-    let text = loaded.tokenizer.encode(embedded::HELD_OUT_TEXT)?;
     let device = open_device(common)?;
-    let mut session = Session::new(&device, &loaded.model, context, args.record.into())?;
+    let setup = args.levers.setup(device.tuning())?;
+    let mut session = Session::with(&device, &model, context, &setup)?;
+    let run = Run {
+        vocabulary: model.config.vocabulary,
+        depth: args.depth,
+        tokens: args.tokens,
+        ahead: setup.levers.record == Record::Ahead,
+    };
     let bar = progress(u64::from(args.reps) + 1, "repetitions");
+    run.fill(&mut session)?;
     let mut rates = Vec::new();
     let mut total: Option<results::Decode> = None;
     for repetition in 0..=args.reps {
-        session.reset();
-        let mut tokens = text.iter().copied().cycle();
-        for token in tokens.by_ref().take(args.depth as usize) {
-            session.step(token)?;
-        }
-        session.restart_clock();
-        for token in tokens.take(args.tokens as usize) {
-            session.step(token)?;
-        }
+        run.once(&mut session)?;
         bar.inc(1);
         if repetition > 0 {
             let decode = session.decode();
@@ -49,6 +52,14 @@ pub(super) fn execute(common: &Common, args: &BenchArgs) -> Result<(), Error> {
         }
     }
     bar.finish_and_clear();
+    if args.gpu_time {
+        session.time_tokens()?;
+        let timed = Run { ahead: false, ..run };
+        timed.once(&mut session)?;
+        if let Some(total) = &mut total {
+            total.gpu_us_per_token = session.decode().gpu_us_per_token;
+        }
+    }
     let (Some(decode), Some(tok_s)) = (total, Spread::of(&rates)) else {
         return Err(Error::Usage("nothing was measured: use --reps 1 or more".to_owned()));
     };
@@ -57,14 +68,55 @@ pub(super) fn execute(common: &Common, args: &BenchArgs) -> Result<(), Error> {
         command: "bench".to_owned(),
         engine_version: env!("CARGO_PKG_VERSION").to_owned(),
         device: device.describe().clone(),
-        bytes_per_token: loaded.model.bytes_per_token(args.depth + args.tokens / 2),
-        model: loaded.identity,
+        bytes_per_token: model.bytes_per_token(args.depth + args.tokens / 2),
+        model: identity(&file, &model),
         depth: args.depth.into(),
         tokens: args.tokens.into(),
         tok_s,
         decode,
     };
     if common.json { print_json(&result) } else { print_text(&table(&result)) }
+}
+
+/// What each repetition does.
+#[derive(Clone, Copy)]
+struct Run {
+    vocabulary: u32,
+    depth: u32,
+    tokens: u32,
+    ahead: bool,
+}
+
+impl Run {
+    /// Token number `i`. What the tokens are makes no difference to the time.
+    fn token(&self, i: u32) -> u32 {
+        (u64::from(i) * 7919 % u64::from(self.vocabulary)) as u32
+    }
+
+    /// Fills the sequence up to the depth.
+    fn fill(&self, session: &mut Session) -> Result<(), Error> {
+        if self.ahead && self.depth > 0 {
+            session.ahead(self.token(0), self.depth, false)?;
+        }
+        for i in session.position()..self.depth {
+            session.step(self.token(i))?;
+        }
+        Ok(())
+    }
+
+    /// The timed steps, from the depth on.
+    fn once(&self, session: &mut Session) -> Result<(), Error> {
+        session.rewind(self.depth);
+        session.restart_clock();
+        if self.ahead {
+            session.ahead(self.token(self.depth), self.tokens, false)?;
+            return Ok(());
+        }
+        for i in 0..self.tokens {
+            session.step(self.token(self.depth + i))?;
+        }
+        Ok(())
+    }
 }
 
 /// Two stretches of steps as one; counts a token are the same in both.
@@ -88,6 +140,9 @@ fn table(r: &results::Bench) -> String {
             r.bytes_per_token as f64 * median / 1e9
         ),
         decode_lines(&r.decode),
+        r.decode.gpu_us_per_token.map_or(String::new(), |us| format!("device      {us:.1} us a token on its own clock")),
     ]
     .join("\n")
+    .trim_end()
+    .to_owned()
 }

@@ -7,6 +7,7 @@ mod info;
 mod ops;
 mod output;
 mod perplexity;
+mod profile;
 mod run;
 mod synth;
 mod tokenize;
@@ -36,6 +37,7 @@ pub fn execute(cli: &Cli) -> Result<(), Error> {
         Command::Run(args) => run::execute(&cli.common, args),
         Command::Perplexity(args) => perplexity::execute(&cli.common, args),
         Command::Bench(args) => bench::execute(&cli.common, args),
+        Command::Profile(args) => profile::execute(&cli.common, args),
         Command::Ops => ops::execute(&cli.common),
         Command::Info => info::execute(&cli.common),
         Command::Export(args) => export::execute(&cli.common, args),

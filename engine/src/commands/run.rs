@@ -31,7 +31,7 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
     let context = (length + u64::from(args.tokens) - 1).min(trained.into()) as u32;
 
     let device = open_device(common)?;
-    let mut session = Session::new(&device, &loaded.model, context, args.record.into())?;
+    let mut session = Session::with(&device, &loaded.model, context, &args.levers.setup(device.tuning())?)?;
     for &token in &prompt_tokens {
         session.step(token)?;
     }

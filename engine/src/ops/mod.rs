@@ -22,7 +22,7 @@ use zinc_shaders::{Direction, Kernel};
 use crate::decode;
 use crate::plan::{Arena, Dispatch, Plan, Shape, Space, Span, Step, Tuning, Work};
 use crate::results::{self, OpsCase};
-use crate::vk::{Device, Program, Record, Uploader};
+use crate::vk::{Device, Levers, Program, Record, Uploader};
 
 /// What fills output buffers before a kernel runs: a quiet NaN that no kernel computes.
 const UNTOUCHED: u32 = 0x7fc0_dead;
@@ -158,7 +158,7 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
         .map(|(binding, direction)| match direction {
             Direction::Read if binding == 0 && reads_step => Span { space: Space::Step, offset: 0, bytes: 8 },
             Direction::Read => inputs.next().expect("a case has an input for each binding that is read"),
-            Direction::Write => Span { bytes: outputs * 4, ..output },
+            Direction::Write | Direction::ReadWrite => Span { bytes: outputs * 4, ..output },
         })
         .collect();
     let readback = Span { space: Space::Readback, offset: 0, bytes: output.bytes };
@@ -167,7 +167,9 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
         shape: case.shape,
         bindings,
         push: case.push.clone(),
+        constants: Vec::new(),
         grid: case.grid,
+        reach: None,
     };
     let step = |name, work| Step { layer: None, name, work };
     let plan = Plan {
@@ -176,8 +178,10 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
             step("read", Work::Copy { from: output, to: readback }),
         ],
         buffers: vec![(Space::Step, 8), (Space::Arena, arena.bytes()), (Space::Readback, readback.bytes)],
+        uploads: Vec::new(),
+        failed: None,
     };
-    let mut program = Program::new(device, plan, Vec::new(), Record::Each)?;
+    let mut program = Program::new(device, plan, Vec::new(), Levers { record: Record::Each, ..Levers::default() })?;
     let mut uploader = Uploader::new(device, arena.bytes())?;
     for (index, (bytes, span)) in case.inputs.iter().zip(&input_spans).enumerate() {
         let mut bytes = bytes.clone();
@@ -189,11 +193,11 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
     }
     let filler = vec![UNTOUCHED; output.bytes as usize / 4];
     uploader.upload(program.buffer(Space::Arena), output.offset, bytemuck::cast_slice(&filler))?;
-    program.set_step(case.step[0], case.step[1]);
-    program.submit()?;
+    program.set_step(0, case.step[0], case.step[1]);
+    program.submit(u32::MAX >> 1, 1, true)?;
     program.wait()?;
     let mut words = vec![0u32; output.bytes as usize / 4];
-    program.read(0, bytemuck::cast_slice_mut(&mut words));
+    program.read(Space::Readback, 0, 0, bytemuck::cast_slice_mut(&mut words));
     Ok(words)
 }
 

@@ -6,8 +6,10 @@
 
 use zinc_shaders as k;
 
+use super::fused::{FusedSlots, fuses_attention};
 use super::layout::{Arena, Arenas, Limits, Placed, Placement};
-use super::{Dispatch, Error, Plan, Shape, Space, Span, Step, Tuning, Work};
+use super::resident::{Resident, Streams};
+use super::{Dispatch, Error, Features, Fusion, Plan, Reach, Shape, Space, Span, Step, Tuning, Work};
 use crate::model::{Activation, Config, Layer, Matrix, Model, Pairing};
 use crate::quant::WeightType;
 
@@ -20,42 +22,68 @@ pub struct Options {
     pub tuning: Tuning,
     /// What the device allows.
     pub limits: Limits,
+    /// What the device has beyond what every device has.
+    pub features: Features,
+    /// Which steps are made one.
+    pub fusion: Fusion,
+    /// Whether the device chooses the next token itself (the likeliest).
+    pub sample: bool,
+    /// Leaves the barriers of the resident kernel out: the control, whose numbers must be wrong on a GPU.
+    pub no_grid_barrier: bool,
+    /// Leaves the loads before those barriers out.
+    pub no_prefetch: bool,
+}
+
+impl Options {
+    /// The plain plan for a device.
+    pub fn new(context: u32, tuning: Tuning, limits: Limits) -> Self {
+        Self {
+            context,
+            tuning,
+            limits,
+            features: Features::default(),
+            fusion: Fusion::None,
+            sample: false,
+            no_grid_barrier: false,
+            no_prefetch: false,
+        }
+    }
 }
 
 /// Queries, keys or values on their way from the projection: biased, normed by head, weighted, rotated. Each stage has a
 /// span of its own, whether or not a model has the stage.
 #[derive(Clone, Copy)]
-struct Stages {
-    projected: Span,
-    biased: Span,
-    normed: Span,
-    weighted: Span,
-    rotated: Span,
+pub(super) struct Stages {
+    pub(super) projected: Span,
+    pub(super) biased: Span,
+    pub(super) normed: Span,
+    pub(super) weighted: Span,
+    pub(super) rotated: Span,
 }
 
 /// Spans of the intermediates, all in the arena. `state` and `middle` are the residual stream before and after
 /// attention: the additions go from one to the other, never in place.
-struct Slots {
-    state: Span,
-    middle: Span,
-    normed: Span,
-    weighted: Span,
-    q: Stages,
-    k: Stages,
-    v: Stages,
-    scores: Span,
-    probabilities: Span,
-    attention: Span,
-    projected: Span,
+pub(super) struct Slots {
+    pub(super) state: Span,
+    pub(super) middle: Span,
+    pub(super) normed: Span,
+    pub(super) weighted: Span,
+    pub(super) q: Stages,
+    pub(super) k: Stages,
+    pub(super) v: Stages,
+    pub(super) scores: Span,
+    pub(super) probabilities: Span,
+    pub(super) attention: Span,
+    pub(super) projected: Span,
     /// What a part of a layer adds to the stream, normed and weighted, in models that norm it.
-    post_normed: Span,
-    post_weighted: Span,
-    gate: Span,
-    up: Span,
-    activated: Span,
-    hidden: Span,
-    down: Span,
-    logits: Span,
+    pub(super) post_normed: Span,
+    pub(super) post_weighted: Span,
+    pub(super) gate: Span,
+    pub(super) up: Span,
+    pub(super) activated: Span,
+    pub(super) hidden: Span,
+    pub(super) down: Span,
+    pub(super) logits: Span,
 }
 
 impl Slots {
@@ -105,53 +133,88 @@ pub fn decode(model: &Model<'_>, weights: &Placement, options: &Options) -> Resu
     let mut arena = Arena::new(Space::Arena, limits);
     let slots = Slots::new(c, context, &mut arena);
     let mut cache = Arenas::new(Space::Cache, limits);
-    let layer_cache = u64::from(context) * u64::from(c.kv_dim());
+    // Fused attention keeps halves.
+    let half = if fuses_attention(c, options) { 2 } else { 1 };
+    let layer_cache = u64::from(context) * u64::from(c.kv_dim()) / half;
     let rope_tables = rope_tables(c, context, limits);
     let constants = rope_tables.iter().map(|table| table.offset + table.bytes).max().unwrap_or(0);
     let step = Span { space: Space::Step, offset: 0, bytes: 8 };
 
-    let mut b = Builder { steps: Vec::new(), layer: None, step, rope_tables, config: c, weights, options };
+    let fused = FusedSlots::new(c, options, &mut arena);
+    let mut constant_arena = Arena::new(Space::Constants, limits);
+    constant_arena.take(constants);
+    let resident = options.resident().then(|| Resident::new(c, options, &mut constant_arena, &mut arena));
+
+    let mut b =
+        Builder { steps: Vec::new(), layer: None, step, rope_tables, config: c, weights, options, fused };
     if let Some(factor) = c.embedding_scale {
         b.embed(&model.embedding, slots.middle)?;
         b.scale("embd_scale", factor, slots.middle, slots.state)?;
     } else {
         b.embed(&model.embedding, slots.state)?;
     }
-    for (index, layer) in model.layers.iter().enumerate() {
-        b.layer = Some(index as u32);
-        let (keys, values) = (cache.floats(layer_cache), cache.floats(layer_cache));
-        b.layer(index as u32, layer, &slots, keys, values)?;
+    let caches: Vec<(Span, Span)> =
+        model.layers.iter().map(|_| (cache.floats(layer_cache), cache.floats(layer_cache))).collect();
+    let mut uploads = Vec::new();
+    if let Some(resident) = &resident {
+        let streams = Streams {
+            state: slots.state,
+            middle: slots.middle,
+            attention: slots.attention,
+            hidden: slots.hidden,
+        };
+        uploads.push((resident.table, b.resident(model, resident, &streams, &caches)?));
+    } else {
+        for ((index, layer), (keys, values)) in (0..).zip(&model.layers).zip(&caches) {
+            b.layer = Some(index);
+            if options.fusion.parts().any() {
+                b.fused_layer(index, layer, &slots, *keys, *values)?;
+            } else {
+                b.layer(index, layer, &slots, *keys, *values)?;
+            }
+        }
     }
     b.layer = None;
-    b.norm(
-        "output_norm",
-        "output_norm_weight",
-        &model.output_norm,
-        slots.state,
-        slots.normed,
-        slots.weighted,
-    )?;
-    b.matvec("output", &model.output, slots.weighted, slots.logits)?;
+    if !b.fused_head(&model.output_norm, &model.output, &slots)? {
+        let (norm, names) = (&model.output_norm, ["output_norm", "output_norm_weight"]);
+        b.norm(names[0], names[1], norm, slots.state, slots.normed, slots.weighted)?;
+        b.matvec("output", &model.output, slots.weighted, slots.logits)?;
+    }
     let mut logits = slots.logits;
     if let Some(cap) = c.logit_cap {
         logits = arena.floats(c.vocabulary.into());
         b.softcap("output_softcap", cap, slots.logits, logits)?;
     }
     let readback = Span { space: Space::Readback, offset: 0, bytes: logits.bytes };
+    let tokens = Span { space: Space::Tokens, offset: 0, bytes: 4 * u64::from(context) };
+    if options.sample {
+        b.sample(logits, c.vocabulary, tokens, &mut arena)?;
+    }
     let mut steps = b.steps;
     steps.push(Step { layer: None, name: "read_logits", work: Work::Copy { from: logits, to: readback } });
-
+    let mut readback_bytes = readback.bytes;
+    let failed = resident.as_ref().map(|r| {
+        let word = Span { offset: readback.bytes.next_multiple_of(limits.alignment), bytes: 4, ..readback };
+        steps.push(Step { layer: None, name: "read_failed", work: Work::Copy { from: r.failed(), to: word } });
+        readback_bytes = word.offset + word.bytes;
+        word
+    });
+    let control = resident.as_ref().map_or(fused.control_bytes(), Resident::control_bytes);
     let mut buffers = vec![
-        (Space::Constants, constants),
+        (Space::Constants, constant_arena.bytes()),
         (Space::Step, step.bytes),
         (Space::Arena, arena.bytes()),
-        (Space::Readback, readback.bytes),
+        (Space::Control, control),
+        (Space::Readback, readback_bytes),
     ];
+    if options.sample {
+        buffers.push((Space::Tokens, tokens.bytes));
+    }
     buffers.extend(cache.buffers());
     for (space, bytes) in &buffers {
         limits.check_allocation(&format!("{space:?} (context {context})"), *bytes)?;
     }
-    Ok(Plan { steps, buffers })
+    Ok(Plan { steps, buffers, uploads, failed })
 }
 
 /// Where the table of cosines and sines of each of the configuration's rotations lies: `[context][rope_dim / 2][2]`.
@@ -161,19 +224,20 @@ pub(crate) fn rope_tables(c: &Config, context: u32, limits: &Limits) -> Vec<Span
     c.ropes.iter().map(|_| constants.floats(floats)).collect()
 }
 
-struct Builder<'b> {
-    steps: Vec<Step>,
-    layer: Option<u32>,
-    step: Span,
+pub(super) struct Builder<'b> {
+    pub(super) steps: Vec<Step>,
+    pub(super) layer: Option<u32>,
+    pub(super) step: Span,
     /// One for each of the configuration's rotations.
-    rope_tables: Vec<Span>,
-    config: &'b Config,
-    weights: &'b Placement,
-    options: &'b Options,
+    pub(super) rope_tables: Vec<Span>,
+    pub(super) config: &'b Config,
+    pub(super) weights: &'b Placement,
+    pub(super) options: &'b Options,
+    pub(super) fused: FusedSlots,
 }
 
 impl Builder<'_> {
-    fn push(
+    pub(super) fn push(
         &mut self,
         name: &'static str,
         kernel: &'static k::Kernel,
@@ -194,7 +258,7 @@ impl Builder<'_> {
             return Err(Error::Grid { step, x: grid[0], y: grid[1], most_x, most_y });
         }
         let grid = [grid[0] as u32, grid[1] as u32];
-        let work = Work::Dispatch(Dispatch { kernel, shape, bindings, push, grid });
+        let work = Work::Dispatch(Dispatch { kernel, shape, bindings, push, constants: Vec::new(), grid, reach: None });
         self.steps.push(Step { layer: self.layer, name, work });
         Ok(())
     }
@@ -221,24 +285,11 @@ impl Builder<'_> {
         keys: Span,
         values: Span,
     ) -> Result<(), Error> {
-        let c = self.config;
         self.norm("attn_norm", "attn_norm_weight", &layer.attn_norm, s.state, s.normed, s.weighted)?;
         self.matvec("attn_q", &layer.attn_q, s.weighted, s.q.projected)?;
         self.matvec("attn_k", &layer.attn_k, s.weighted, s.k.projected)?;
         self.matvec("attn_v", &layer.attn_v, s.weighted, s.v.projected)?;
-        let q = self.bias("attn_q_bias", layer.attn_q_bias.as_ref(), &s.q)?;
-        let k = self.bias("attn_k_bias", layer.attn_k_bias.as_ref(), &s.k)?;
-        let v = self.bias("attn_v_bias", layer.attn_v_bias.as_ref(), &s.v)?;
-        let names = ["attn_q_norm", "attn_q_norm_weight"];
-        let q = self.head_norm(names, layer.attn_q_norm.as_ref(), q, &s.q, c.heads)?;
-        let names = ["attn_k_norm", "attn_k_norm_weight"];
-        let k = self.head_norm(names, layer.attn_k_norm.as_ref(), k, &s.k, c.kv_heads)?;
-        let table = self.rope_tables[c.layer_rope(index)];
-        self.rope("rope_q", c.heads, table, q, s.q.rotated)?;
-        self.rope("rope_k", c.kv_heads, table, k, s.k.rotated)?;
-        self.kv_write("write_k", s.k.rotated, keys)?;
-        self.kv_write("write_v", v, values)?;
-        self.attention(s, keys, values, c.layer_window(index))?;
+        self.plain_attention(index, layer, s, keys, values, true)?;
         self.matvec("attn_output", &layer.attn_output, s.attention, s.projected)?;
         let names = ["attn_post_norm", "attn_post_norm_weight"];
         let added = self.post_norm(names, layer.attn_post_norm.as_ref(), s, s.projected)?;
@@ -255,6 +306,32 @@ impl Builder<'_> {
         self.binary("ffn_residual", &k::ADD, s.middle, added, s.state)
     }
 
+    /// From the projections to the attention's result, one step for each operation.
+    pub(super) fn plain_attention(
+        &mut self,
+        index: u32,
+        layer: &Layer<'_>,
+        s: &Slots,
+        keys: Span,
+        values: Span,
+        biases: bool,
+    ) -> Result<(), Error> {
+        let c = self.config;
+        let q = self.bias("attn_q_bias", layer.attn_q_bias.as_ref().filter(|_| biases), &s.q)?;
+        let k = self.bias("attn_k_bias", layer.attn_k_bias.as_ref().filter(|_| biases), &s.k)?;
+        let v = self.bias("attn_v_bias", layer.attn_v_bias.as_ref().filter(|_| biases), &s.v)?;
+        let names = ["attn_q_norm", "attn_q_norm_weight"];
+        let q = self.head_norm(names, layer.attn_q_norm.as_ref(), q, &s.q, c.heads)?;
+        let names = ["attn_k_norm", "attn_k_norm_weight"];
+        let k = self.head_norm(names, layer.attn_k_norm.as_ref(), k, &s.k, c.kv_heads)?;
+        let table = self.rope_tables[c.layer_rope(index)];
+        self.rope("rope_q", c.heads, table, q, s.q.rotated)?;
+        self.rope("rope_k", c.kv_heads, table, k, s.k.rotated)?;
+        self.kv_write("write_k", s.k.rotated, keys)?;
+        self.kv_write("write_v", v, values)?;
+        self.attention(s, keys, values, c.layer_window(index))
+    }
+
     /// One dispatch for each part of the table; all but the one with the token's row do nothing.
     fn embed(&mut self, table: &Matrix<'_>, to: Span) -> Result<(), Error> {
         for part in self.weights.parts(table) {
@@ -265,6 +342,18 @@ impl Builder<'_> {
             self.elements("token_embd", kernel, bindings, push, count)?;
         }
         Ok(())
+    }
+
+    /// Chooses the likeliest token and makes it the next step's.
+    fn sample(&mut self, logits: Span, count: u32, tokens: Span, arena: &mut Arena) -> Result<(), Error> {
+        /// Workgroups that look at a part of the vocabulary each.
+        const PARTS: u32 = 256;
+        let groups = count.div_ceil(PARTS).min(PARTS);
+        let parts = arena.take(8 * u64::from(groups));
+        let shape = Shape { workgroup: self.options.tuning.reduce, rows: 1 };
+        self.push("best", &k::BEST, shape, vec![logits, parts], vec![count], [groups.into(), 1])?;
+        let bindings = vec![parts, self.step, tokens];
+        self.push("advance", &k::ADVANCE, shape, bindings, vec![groups], [1, 1])
     }
 
     fn scale(&mut self, name: &'static str, factor: f32, from: Span, to: Span) -> Result<(), Error> {
@@ -312,7 +401,7 @@ impl Builder<'_> {
     }
 
     /// What a part of a layer adds to the stream: normed, in models that do so.
-    fn post_norm(
+    pub(super) fn post_norm(
         &mut self,
         [name, weight_name]: [&'static str; 2],
         weight: Option<&Matrix<'_>>,
@@ -324,7 +413,7 @@ impl Builder<'_> {
         Ok(s.post_weighted)
     }
 
-    fn norm(
+    pub(super) fn norm(
         &mut self,
         name: &'static str,
         weight_name: &'static str,
@@ -340,7 +429,7 @@ impl Builder<'_> {
         self.binary(weight_name, &k::MUL, normed, weight, to)
     }
 
-    fn binary(
+    pub(super) fn binary(
         &mut self,
         name: &'static str,
         kernel: &'static k::Kernel,
@@ -352,7 +441,7 @@ impl Builder<'_> {
         self.elements(name, kernel, vec![a, b, to], vec![count], count)
     }
 
-    fn activation(&mut self, from: Span, to: Span) -> Result<(), Error> {
+    pub(super) fn activation(&mut self, from: Span, to: Span) -> Result<(), Error> {
         let count = (to.bytes / 4) as u32;
         let (name, kernel) = match self.config.activation {
             Activation::Silu => ("ffn_silu", &k::SILU),
@@ -362,7 +451,7 @@ impl Builder<'_> {
     }
 
     /// One dispatch for each part of the matrix, each for its own rows of the result.
-    fn matvec(&mut self, name: &'static str, matrix: &Matrix<'_>, from: Span, to: Span) -> Result<(), Error> {
+    pub(super) fn matvec(&mut self, name: &'static str, matrix: &Matrix<'_>, from: Span, to: Span) -> Result<(), Error> {
         let Options { tuning, limits, .. } = *self.options;
         for part in self.weights.parts(matrix) {
             let Placed { quants, scales } = part.placed;
@@ -411,7 +500,9 @@ impl Builder<'_> {
         let tiles = context.div_ceil(element.workgroup);
         let bindings = vec![self.step, s.q.rotated, keys, s.scores];
         let push = [&shape[..], &[scale.to_bits(), window]].concat();
-        self.push("scores", &k::SCORES, element, bindings, push, [tiles.into(), c.heads.into()])?;
+        let grid = [tiles.into(), c.heads.into()];
+        let reach = Some(Reach { axis: 0, positions: element.workgroup });
+        self.push_with("scores", &k::SCORES, element, bindings, push, Vec::new(), grid, reach)?;
         let reduce = Shape { workgroup: self.options.tuning.reduce, rows: 1 };
         let bindings = vec![self.step, s.scores, s.probabilities];
         self.push("softmax", &k::SOFTMAX, reduce, bindings, vec![context, window], [c.heads.into(), 1])?;

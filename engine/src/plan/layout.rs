@@ -20,11 +20,20 @@ pub struct Limits {
     pub allocation: u64,
     /// `maxComputeWorkGroupCount` along x and y.
     pub grid: [u32; 2],
+    /// `maxComputeWorkGroupInvocations`.
+    pub workgroup: u32,
+    /// `maxComputeSharedMemorySize`, bytes.
+    pub shared_memory: u32,
+    /// Weights and caches are split into allocations of about this size, or of `allocation` if that is less.
+    pub target: u64,
 }
 
 impl Limits {
     /// Alignment at which spans never share a cache line with a neighbour, whatever the device needs less.
     pub const ALIGNMENT: u64 = 256;
+
+    /// Large enough that there are few, small enough that a fragmented memory has room.
+    pub const TARGET: u64 = 1 << 30;
 
     /// Refuses a span that cannot be bound.
     pub fn check_range(&self, what: &str, bytes: u64) -> Result<(), Error> {
@@ -43,8 +52,6 @@ impl Limits {
     }
 }
 
-/// Weights are split into allocations of about this size, or the device's limit if that is less.
-const TARGET_ALLOCATION: u64 = 1 << 30;
 
 /// Where one matrix, or a part of its rows, lives on the device, repacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +116,7 @@ impl Placement {
 
 /// Lays out all weights of a model. A matrix beyond what the device binds in one range is split by rows.
 pub fn place(model: &Model<'_>, limits: &Limits) -> Result<Placement, Error> {
-    let target = TARGET_ALLOCATION.min(limits.allocation);
+    let target = limits.target.min(limits.allocation);
     let mut allocations = vec![0u64];
     let mut by_name = HashMap::new();
     for matrix in model.matrices() {
@@ -188,7 +195,7 @@ impl Arenas {
 
     /// A new span of `count` floats, in the last buffer if it fits there.
     pub fn floats(&mut self, count: u64) -> Span {
-        let target = TARGET_ALLOCATION.min(self.limits.allocation);
+        let target = self.limits.target.min(self.limits.allocation);
         let fits = |arena: &&mut Arena| arena.used.next_multiple_of(arena.alignment) + count * 4 <= target;
         if let Some(arena) = self.all.last_mut().filter(fits) {
             return arena.floats(count);

@@ -11,13 +11,17 @@
 //! the write-after-read hazards that a real application has are here too, and visible in the spans.
 
 mod decode;
+mod fused;
 mod layout;
+mod resident;
+mod tile;
 
 #[cfg(test)]
 mod tests;
 
 pub use decode::{Options, decode};
 pub(crate) use decode::{get_rows_dispatch, matvec_dispatch, rope_tables};
+pub use fused::{Fusion, Parts};
 pub use layout::{Arena, Arenas, Limits, Part, Placed, Placement, place};
 
 use zinc_shaders::{Direction, Kernel};
@@ -69,6 +73,22 @@ pub enum Error {
         /// What the model allows.
         trained: u32,
     },
+    /// A fused step that the device cannot run.
+    #[error(
+        "the fused step {step} with {columns} columns does not fit a workgroup of this device; use --fusion none"
+    )]
+    Unfused {
+        /// The step.
+        step: String,
+        /// Columns of its matrix.
+        columns: u32,
+    },
+    /// A model that the resident kernel does not do.
+    #[error("--fusion persistent does not do {what}; use --fusion all")]
+    NotResident {
+        /// Why.
+        what: String,
+    },
     /// A grid beyond the device's limits.
     #[error(
         "{step} needs a grid of {x} x {y} workgroups, and this device dispatches at most {most_x} x {most_y}"
@@ -100,6 +120,10 @@ pub enum Space {
     Cache(u32),
     /// Intermediates of one token.
     Arena,
+    /// Counters that kernels leave at zero; zero before the first token.
+    Control,
+    /// Tokens that the device chose, by position, where the host reads them.
+    Tokens,
     /// Logits, where the host reads them.
     Readback,
 }
@@ -135,8 +159,32 @@ pub struct Dispatch {
     pub bindings: Vec<Span>,
     /// Push constants, as 32-bit words.
     pub push: Vec<u32>,
+    /// Specialization constants beside those of the shape: (number, value).
+    pub constants: Vec<(u32, u32)>,
     /// Workgroups along x and y.
     pub grid: [u32; 2],
+    /// How the grid shrinks with the context, for kernels whose work grows with it.
+    pub reach: Option<Reach>,
+}
+
+/// A grid that covers positions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// Along x (0) or y (1).
+    pub axis: usize,
+    /// Positions that one workgroup takes.
+    pub positions: u32,
+}
+
+impl Dispatch {
+    /// The grid for a context of at most `positions` tokens.
+    pub fn grid_at(&self, positions: u32) -> [u32; 2] {
+        let mut grid = self.grid;
+        if let Some(Reach { axis, positions: each }) = self.reach {
+            grid[axis] = grid[axis].min(positions.div_ceil(each)).max(1);
+        }
+        grid
+    }
 }
 
 /// Specialization constants of a pipeline.
@@ -195,8 +243,7 @@ impl Step {
         let theirs = other.accesses();
         self.accesses().iter().any(|(span, direction)| {
             theirs.iter().any(|(other, other_direction)| {
-                span.overlaps(other)
-                    && (*direction == Direction::Write || *other_direction == Direction::Write)
+                span.overlaps(other) && (direction.writes() || other_direction.writes())
             })
         })
     }
@@ -209,6 +256,10 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// Buffers beside the weights, with their sizes in bytes.
     pub buffers: Vec<(Space, u64)>,
+    /// Words that the host puts in place before the first token.
+    pub uploads: Vec<(Span, Vec<u32>)>,
+    /// A word that is not zero after a token whose resident kernel gave up waiting.
+    pub failed: Option<Span>,
 }
 
 impl Plan {
@@ -223,6 +274,15 @@ impl Plan {
     }
 }
 
+/// What a device has beyond what every device has, as far as kernels use it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Features {
+    /// Dot products of four signed bytes (`shaderIntegerDotProduct`).
+    pub dot: bool,
+    /// `vulkanMemoryModel` and `vulkanMemoryModelDeviceScope`.
+    pub memory_model: bool,
+}
+
 /// Workgroup shapes by kind of kernel. Results may differ between tunings in the last bits, since sums change their
 /// order; on one device the tuning is fixed, so its bits are too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -233,12 +293,36 @@ pub struct Tuning {
     pub reduce: u32,
     /// Matrix-vector kernels.
     pub matvec: Shape,
+    /// Fused kernels.
+    pub fused: FusedTuning,
+}
+
+/// Sizes of the fused kernels. The bits of a result do not depend on them, but for `tile` and `splits`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FusedTuning {
+    /// Invocations in a workgroup of a matrix-vector step, at least.
+    pub threads: u32,
+    /// Workgroups of a matrix-vector step, at most: as many as fit the device at once. A workgroup that computes several
+    /// tiles reads the activations once.
+    pub groups: u32,
+    /// Units that an invocation has in flight, at most 10 (see units.glsl).
+    pub units: u32,
+    /// Invocations in a workgroup of attention.
+    pub attention_threads: u32,
+    /// Positions in a tile of attention.
+    pub tile: u32,
+    /// Workgroups of attention, at most: the splits of all heads together.
+    pub attention_groups: u32,
+    /// Workgroups of the resident kernel: no more than are resident at once.
+    pub resident_groups: u32,
+    /// Invocations in a workgroup of the resident kernel.
+    pub resident_threads: u32,
 }
 
 impl Tuning {
     /// A CPU driver such as lavapipe runs a workgroup on one core, eight invocations at a time in its vector lanes:
     /// small workgroups without idle lanes, and many rows each, since starting a workgroup costs more than a row.
-    pub const CPU: Self = Self { element: 64, reduce: 8, matvec: Shape { workgroup: 8, rows: 8 } };
+    pub const CPU: Self = Self { element: 64, reduce: 8, matvec: Shape { workgroup: 8, rows: 8 }, fused: FusedTuning { threads: 32, groups: 8, units: 8, attention_threads: 32, tile: 8, attention_groups: 16, resident_groups: 1, resident_threads: 8 } };
     /// A GPU wants enough workgroups to fill its processors, and 32 or 64 invocations in step.
-    pub const GPU: Self = Self { element: 64, reduce: 256, matvec: Shape { workgroup: 64, rows: 2 } };
+    pub const GPU: Self = Self { element: 64, reduce: 256, matvec: Shape { workgroup: 64, rows: 2 }, fused: FusedTuning { threads: 256, groups: 264, units: 8, attention_threads: 256, tile: 32, attention_groups: 264, resident_groups: 132, resident_threads: 256 } };
 }

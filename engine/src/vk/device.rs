@@ -4,11 +4,12 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use ash::vk;
+use zinc_shaders::{Kernel, capability};
 
 use super::error::During;
 use super::requirements;
 use super::{Error, Instance, Physical};
-use crate::plan::{Limits, Tuning};
+use crate::plan::{Features, Limits, Tuning};
 use crate::results;
 
 /// A device that work can be submitted to.
@@ -24,14 +25,27 @@ pub struct Device {
 }
 
 impl Device {
-    /// Creates a device without extensions and without optional features; robustBufferAccess stays off, so that
-    /// nothing but the bound ranges says what a kernel touches.
+    /// Creates a device without extensions and with the optional features that fused kernels use, where it has them;
+    /// robustBufferAccess stays off, so that nothing but the bound ranges says what a kernel touches.
     pub fn new(instance: Rc<Instance>, physical: Physical) -> Result<Rc<Self>, Error> {
         requirements::check(&physical.caps)?;
         let family = physical.caps.compute_family.unwrap_or(0);
         let queues =
             [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&[1.0])];
-        let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues);
+        let features = physical.caps.features;
+        let mut model = vk::PhysicalDeviceVulkanMemoryModelFeatures::default()
+            .vulkan_memory_model(true)
+            .vulkan_memory_model_device_scope(true)
+            .vulkan_memory_model_availability_visibility_chains(true);
+        let mut dot =
+            vk::PhysicalDeviceShaderIntegerDotProductFeatures::default().shader_integer_dot_product(true);
+        let mut info = vk::DeviceCreateInfo::default().queue_create_infos(&queues);
+        if features.memory_model {
+            info = info.push_next(&mut model);
+        }
+        if features.dot {
+            info = info.push_next(&mut dot);
+        }
         // SAFETY: the handle comes from this instance; `info` and what it points to live until the call returns.
         let raw =
             unsafe { instance.raw.create_device(physical.handle, &info, None) }.during("vkCreateDevice")?;
@@ -56,7 +70,44 @@ impl Device {
             range: caps.storage_range,
             allocation: caps.allocation,
             grid: caps.grid,
+            workgroup: caps.workgroup_invocations.min(caps.workgroup_size_x),
+            shared_memory: caps.shared_memory,
+            target: Limits::TARGET,
         }
+    }
+
+    /// Optional features that kernels may use.
+    pub fn features(&self) -> Features {
+        self.physical.caps.features
+    }
+
+    /// Refuses a kernel that needs what the device lacks.
+    pub(super) fn check_kernel(&self, kernel: &'static Kernel) -> Result<(), Error> {
+        let caps = &self.physical.caps;
+        let has = |c: u32| match c {
+            capability::SHADER => true,
+            capability::VULKAN_MEMORY_MODEL | capability::VULKAN_MEMORY_MODEL_DEVICE_SCOPE => {
+                caps.features.memory_model
+            }
+            capability::DOT_PRODUCT | capability::DOT_PRODUCT_PACKED => caps.features.dot,
+            _ => false,
+        };
+        if let Some(&capability) = kernel.capabilities.iter().find(|c| !has(**c)) {
+            return Err(Error::Capability { kernel: kernel.name, capability });
+        }
+        let (need, have) = (kernel.bindings.len() as u32, caps.storage_buffers);
+        if need > have {
+            return Err(Error::Bindings { kernel: kernel.name, need, have });
+        }
+        Ok(())
+    }
+
+    pub(super) fn timestamp_bits(&self) -> u32 {
+        self.physical.caps.timestamp_bits
+    }
+
+    pub(super) fn timestamp_period(&self) -> f32 {
+        self.physical.caps.timestamp_period
     }
 
     /// Workgroup shapes for this device.

@@ -74,6 +74,27 @@ pub enum Error {
         /// The call that said so, or what was to be allocated.
         during: String,
     },
+    /// The queue has no clock.
+    #[error("the device's compute queue has no timestamps, so nothing can be timed on it")]
+    NoTimestamps,
+    /// A kernel that needs what the device lacks.
+    #[error("the kernel {kernel} needs the SPIR-V capability {capability}, which this device does not have; use --fusion none")]
+    Capability {
+        /// The kernel.
+        kernel: &'static str,
+        /// The capability's number.
+        capability: u32,
+    },
+    /// A kernel with more bindings than the device has.
+    #[error("the kernel {kernel} binds {need} storage buffers, and this device allows {have} (maxPerStageDescriptorStorageBuffers); use --fusion none")]
+    Bindings {
+        /// The kernel.
+        kernel: &'static str,
+        /// Bindings of the kernel.
+        need: u32,
+        /// The device's limit.
+        have: u32,
+    },
     /// No memory type serves a purpose.
     #[error("the device has no memory type for {0}")]
     NoMemoryType(&'static str),

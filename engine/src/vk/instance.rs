@@ -7,6 +7,7 @@ use ash::vk;
 use super::Error;
 use super::error::During;
 use super::requirements::Caps;
+use crate::plan::Features;
 use crate::results::{Device, DeviceKind};
 
 /// A Vulkan instance.
@@ -34,7 +35,7 @@ impl Instance {
         let application = vk::ApplicationInfo::default()
             .application_name(c"zinc-barrier engine")
             .engine_name(c"zinc-barrier engine")
-            .api_version(vk::API_VERSION_1_2);
+            .api_version(vk::API_VERSION_1_3);
         let info = vk::InstanceCreateInfo::default().application_info(&application);
         // SAFETY: `info` and what it points to live until the call returns.
         let raw = unsafe { entry.create_instance(&info, None) }.map_err(|result| match result {
@@ -70,6 +71,7 @@ impl Instance {
             // SAFETY: both structures belong to Vulkan 1.2, which the device has.
             unsafe { self.raw.get_physical_device_properties2(handle, &mut properties) };
         }
+        let features = self.features(handle, api);
         let text = |chars: &[std::ffi::c_char]| {
             let bytes: Vec<u8> = chars.iter().map(|c| *c as u8).take_while(|b| *b != 0).collect();
             String::from_utf8_lossy(&bytes).into_owned()
@@ -101,6 +103,9 @@ impl Instance {
             storage_range: limits.max_storage_buffer_range.into(),
             allocation: maintenance.max_memory_allocation_size,
             alignment: limits.min_storage_buffer_offset_alignment,
+            features,
+            timestamp_bits: families.iter().find(|f| computes(f)).map_or(0, |f| f.timestamp_valid_bits),
+            timestamp_period: limits.timestamp_period,
         };
         let device = Device {
             index,
@@ -111,6 +116,28 @@ impl Instance {
             kind,
         };
         Physical { handle, device, caps }
+    }
+}
+
+impl Instance {
+    /// Optional features that kernels use, as far as the device's version has them in its core.
+    fn features(&self, handle: vk::PhysicalDevice, api: u32) -> Features {
+        let mut model = vk::PhysicalDeviceVulkanMemoryModelFeatures::default();
+        let mut dot = vk::PhysicalDeviceShaderIntegerDotProductFeatures::default();
+        if api >= vk::API_VERSION_1_2 {
+            let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut model);
+            if api >= vk::API_VERSION_1_3 {
+                features = features.push_next(&mut dot);
+            }
+            // SAFETY: each structure belongs to a version of Vulkan that the device has.
+            unsafe { self.raw.get_physical_device_features2(handle, &mut features) };
+        }
+        Features {
+            dot: dot.shader_integer_dot_product == vk::TRUE,
+            memory_model: model.vulkan_memory_model == vk::TRUE
+                && model.vulkan_memory_model_device_scope == vk::TRUE
+                && model.vulkan_memory_model_availability_visibility_chains == vk::TRUE,
+        }
     }
 }
 

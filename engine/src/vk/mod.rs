@@ -2,8 +2,9 @@
 //!
 //! Everything unsafe is in this folder. Each type owns one kind of object, frees it when it goes away, and holds the
 //! device that it came from, so objects cannot outlive it. What to do is decided elsewhere ([`crate::plan`]); here is
-//! only how. The calls are the plainest that Vulkan has: one queue, vkCmdPipelineBarrier, descriptor sets, no
-//! extension, no optional feature. A layer between the engine and the driver then sees what a simple application does.
+//! only how. The calls are the plainest that Vulkan has: one queue, vkCmdPipelineBarrier, descriptor sets, no extension.
+//! Of the optional features only two are used, where they are there and a fused plan asks for them: the Vulkan memory
+//! model and dot products of bytes. A layer between the engine and the driver then sees what a simple application does.
 
 mod buffer;
 mod choose;
@@ -14,7 +15,9 @@ mod memory;
 mod pipeline;
 mod program;
 pub mod requirements;
+mod sets;
 mod stream;
+mod timing;
 mod upload;
 
 pub use buffer::{Buffer, Use};
@@ -22,5 +25,5 @@ pub use choose::{Kind, Selector, choose};
 pub use device::Device;
 pub use error::Error;
 pub use instance::{Instance, Physical};
-pub use program::{Counts, Program, Record};
+pub use program::{Barriers, Counts, Descriptors, Levers, Program, Record, Submit};
 pub use upload::Uploader;

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use ash::vk;
-use zinc_shaders::{Kernel, ROWS_ID, WORKGROUP_SIZE_ID};
+use zinc_shaders::{ROWS_ID, WORKGROUP_SIZE_ID};
 
 use super::error::During;
 use super::{Device, Error};
-use crate::plan::Shape;
+use crate::plan::{Dispatch, Shape};
 
 /// A pipeline with its layouts.
 #[derive(Clone, Copy)]
@@ -18,41 +18,54 @@ pub(super) struct Pipeline {
     pub(super) set_layout: vk::DescriptorSetLayout,
 }
 
+/// What tells pipelines apart: kernel, shape, further constants.
+type Key = (&'static str, Shape, Vec<(u32, u32)>);
+
 /// All pipelines of a program.
 pub(super) struct Pipelines {
     device: Rc<Device>,
-    made: HashMap<(&'static str, Shape), Pipeline>,
+    made: HashMap<Key, Pipeline>,
+    /// Whether kernels are replaced by one that returns at once.
+    null: bool,
+}
+
+fn key(dispatch: &Dispatch) -> Key {
+    (dispatch.kernel.name, dispatch.shape, dispatch.constants.clone())
 }
 
 impl Pipelines {
-    pub(super) fn new(device: &Rc<Device>) -> Self {
-        Self { device: Rc::clone(device), made: HashMap::new() }
+    pub(super) fn new(device: &Rc<Device>, null: bool) -> Self {
+        Self { device: Rc::clone(device), made: HashMap::new(), null }
     }
 
-    /// The pipeline of a kernel in a shape, made on first use.
-    pub(super) fn get(&mut self, kernel: &'static Kernel, shape: Shape) -> Result<Pipeline, Error> {
-        if let Some(pipeline) = self.made.get(&(kernel.name, shape)) {
+    /// The pipeline of a dispatch that [`Pipelines::get`] was asked for before.
+    pub(super) fn made(&self, dispatch: &Dispatch) -> Pipeline {
+        *self.made.get(&key(dispatch)).expect("sets and pipelines are made together")
+    }
+
+    /// The pipeline of a dispatch, made on first use.
+    pub(super) fn get(&mut self, dispatch: &Dispatch) -> Result<Pipeline, Error> {
+        let key = key(dispatch);
+        if let Some(pipeline) = self.made.get(&key) {
             return Ok(*pipeline);
         }
-        let empty = Pipeline {
+        self.device.check_kernel(dispatch.kernel)?;
+        let mut pipeline = Pipeline {
             pipeline: vk::Pipeline::null(),
             layout: vk::PipelineLayout::null(),
             set_layout: vk::DescriptorSetLayout::null(),
         };
-        // Registered before it is complete, so that a failure half-way leaves nothing that is not destroyed.
-        let slot = self.made.entry((kernel.name, shape)).or_insert(empty);
-        let result = build(&self.device, kernel, shape, slot);
-        let pipeline = *slot;
-        if let Err(error) = result {
-            self.made.remove(&(kernel.name, shape));
+        if let Err(error) = build(&self.device, dispatch, self.null, &mut pipeline) {
             destroy(&self.device, &pipeline);
             return Err(error);
         }
+        self.made.insert(key, pipeline);
         Ok(pipeline)
     }
 }
 
-fn build(device: &Device, kernel: &'static Kernel, shape: Shape, out: &mut Pipeline) -> Result<(), Error> {
+fn build(device: &Device, dispatch: &Dispatch, null: bool, out: &mut Pipeline) -> Result<(), Error> {
+    let (kernel, shape) = (dispatch.kernel, dispatch.shape);
     let bindings: Vec<_> = (0..kernel.bindings.len() as u32)
         .map(|binding| {
             vk::DescriptorSetLayoutBinding::default()
@@ -78,13 +91,15 @@ fn build(device: &Device, kernel: &'static Kernel, shape: Shape, out: &mut Pipel
     let layout = unsafe { device.raw.create_pipeline_layout(&info, None) };
     out.layout = layout.during("vkCreatePipelineLayout")?;
 
-    let info = vk::ShaderModuleCreateInfo::default().code(kernel.spirv);
+    let spirv = if null { zinc_shaders::NOTHING.spirv } else { kernel.spirv };
+    let info = vk::ShaderModuleCreateInfo::default().code(spirv);
     // SAFETY: as above; the words are SPIR-V from the reference compiler.
     let module = unsafe { device.raw.create_shader_module(&info, None) }.during("vkCreateShaderModule")?;
     // A constant that a module does not declare is ignored.
     let entry = |id, offset| vk::SpecializationMapEntry { constant_id: id, offset, size: 4 };
-    let entries = [entry(WORKGROUP_SIZE_ID, 0), entry(ROWS_ID, 4)];
-    let data = [shape.workgroup.to_ne_bytes(), shape.rows.to_ne_bytes()].concat();
+    let constants = [&[(WORKGROUP_SIZE_ID, shape.workgroup), (ROWS_ID, shape.rows)], &dispatch.constants[..]].concat();
+    let entries: Vec<_> = (0..).zip(&constants).map(|(i, (id, _))| entry(*id, 4 * i)).collect();
+    let data: Vec<u8> = constants.iter().flat_map(|(_, value)| value.to_ne_bytes()).collect();
     let specialization = vk::SpecializationInfo::default().map_entries(&entries).data(&data);
     let stage = vk::PipelineShaderStageCreateInfo::default()
         .stage(vk::ShaderStageFlags::COMPUTE)

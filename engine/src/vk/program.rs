@@ -1,28 +1,102 @@
 //! A plan made executable: its buffers, descriptor sets and recorded commands.
 //!
-//! Descriptor sets are allocated and written once, one for each dispatch, with exactly the bytes that it may touch.
-//! Recording walks the plan; it decides nothing. After each dispatch comes one global memory barrier from compute and
-//! transfer to compute and transfer, the same that llama.cpp's Vulkan backend asks for, only after *every* dispatch:
-//! the engine plays the naive application here. At the end a barrier to the host makes the logits readable.
+//! Recording walks the plan and decides nothing about what is computed; how commands reach the driver is what the
+//! [`Levers`] say, one by one. The default is the naive application: after each dispatch comes one global memory barrier
+//! from compute and transfer to compute and transfer, the same that llama.cpp's Vulkan backend asks for, only after
+//! *every* dispatch. At the end a barrier to the host makes the logits readable.
+//!
+//! A recording is valid for what it was made for: a number of positions (grids grow with the context, in powers of two),
+//! and whether the logits are copied out. Anything else is recorded afresh; a stale recording is never submitted.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use ash::vk;
 
-use super::error::During;
-use super::pipeline::{Pipeline, Pipelines};
-use super::stream::Stream;
+use super::pipeline::Pipelines;
+use super::sets::Sets;
+use super::stream::{Promise, Stream};
+use super::timing::Queries;
 use super::{Buffer, Device, Error, Use};
 use crate::plan::{Dispatch, Plan, Space, Span, Work};
 
 /// When commands are recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Record {
     /// Once; the same commands are submitted for every token. What moves lives in the step buffer.
+    #[default]
     Reuse,
     /// Afresh for every token, as applications do that build a graph a token.
     Each,
+    /// Afresh for every token, into newly allocated command buffers.
+    Realloc,
+    /// Once, and submitted for many tokens at a time: the device chooses each next token.
+    Ahead,
+}
+
+/// What is handed to the queue at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Submit {
+    /// All commands of a token.
+    #[default]
+    Token,
+    /// Each step in a command buffer and a submission of its own.
+    Op,
+}
+
+/// When descriptor sets are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Descriptors {
+    /// Once, before the first token.
+    #[default]
+    Baked,
+    /// With each recording, from a pool that is reset.
+    Pool,
+    /// With each recording, from a pool made for it.
+    Alloc,
+}
+
+/// Where barriers are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Barriers {
+    /// After every step.
+    #[default]
+    Every,
+    /// Before a step that conflicts with one since the last barrier.
+    Tracked,
+}
+
+/// How a plan reaches the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Levers {
+    /// When commands are recorded.
+    pub record: Record,
+    /// Whether a recording that is submitted once says so.
+    pub once: bool,
+    /// What is submitted at once.
+    pub submit: Submit,
+    /// When descriptor sets are written.
+    pub descriptors: Descriptors,
+    /// Where barriers are.
+    pub barriers: Barriers,
+    /// Whether every kernel returns at once: what is left is launch and barrier.
+    pub null_kernels: bool,
+    /// Sequences that are decoded side by side.
+    pub sequences: u32,
+}
+
+impl Default for Levers {
+    fn default() -> Self {
+        Self {
+            record: Record::Reuse,
+            once: true,
+            submit: Submit::Token,
+            descriptors: Descriptors::Baked,
+            barriers: Barriers::Every,
+            null_kernels: false,
+            sequences: 1,
+        }
+    }
 }
 
 /// What one run of the plan asks of the driver.
@@ -36,44 +110,75 @@ pub struct Counts {
     pub submits: u64,
 }
 
+/// What a recording is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Recorded {
+    /// Positions that its grids cover.
+    positions: u32,
+    /// Whether logits are copied to the readback buffer.
+    logits: bool,
+    /// Whether steps are timed.
+    timed: bool,
+}
+
 /// A plan with everything that it needs on a device.
 pub struct Program {
     device: Rc<Device>,
     plan: Plan,
+    /// Which steps a tracked barrier stands before.
+    due: Vec<bool>,
     buffers: BTreeMap<Space, Buffer>,
-    _pipelines: Pipelines,
+    /// Bytes of one sequence's part of each buffer that sequences do not share.
+    strides: BTreeMap<Space, u64>,
+    pipelines: Pipelines,
     sets: Sets,
     stream: Stream,
-    record: Record,
-    recorded: bool,
+    levers: Levers,
+    recorded: Option<Recorded>,
+    recordings: u64,
+    queries: Option<Queries>,
     counts: Counts,
 }
 
 impl Program {
     /// Makes buffers, pipelines and descriptor sets. `weights` are the filled buffers behind [`Space::Weights`].
-    pub fn new(device: &Rc<Device>, plan: Plan, weights: Vec<Buffer>, record: Record) -> Result<Self, Error> {
+    pub fn new(device: &Rc<Device>, plan: Plan, weights: Vec<Buffer>, levers: Levers) -> Result<Self, Error> {
         let mut buffers: BTreeMap<Space, Buffer> =
             weights.into_iter().enumerate().map(|(i, buffer)| (Space::Weights(i as u32), buffer)).collect();
+        let mut strides = BTreeMap::new();
         for &(space, bytes) in &plan.buffers {
             let usage = match space {
                 Space::Step => Use::HostWrites,
-                Space::Readback => Use::HostReads,
+                Space::Readback | Space::Tokens => Use::HostReads,
                 _ => Use::Device,
+            };
+            let bytes = if space == Space::Constants {
+                bytes
+            } else {
+                let stride = bytes.next_multiple_of(device.limits().alignment);
+                strides.insert(space, stride);
+                stride * u64::from(levers.sequences - 1) + bytes
             };
             buffers.insert(space, Buffer::new(device, bytes, usage)?);
         }
-        let mut pipelines = Pipelines::new(device);
-        let sets = Sets::new(device, &plan, &buffers, &mut pipelines)?;
+        let mut pipelines = Pipelines::new(device, levers.null_kernels);
+        let mut sets = Sets::new(device, &plan, levers.sequences)?;
+        let place = |span, sequence| placed(&strides, span, sequence);
+        sets.fill(&plan, &mut pipelines, &buffers, levers.sequences, place)?;
         let stream = Stream::new(device)?;
         Ok(Self {
             device: Rc::clone(device),
+            due: due(&plan),
             plan,
             buffers,
-            _pipelines: pipelines,
+            strides,
+            pipelines,
             sets,
             stream,
-            record,
-            recorded: false,
+            levers,
+            recorded: None,
+            recordings: 0,
+            queries: None,
             counts: Counts::default(),
         })
     }
@@ -87,18 +192,68 @@ impl Program {
         &self.buffers[&space]
     }
 
-    /// Writes what the kernels read as position and token. Nothing may be in flight.
-    pub fn set_step(&mut self, position: u32, token: u32) {
-        let words = [position.to_ne_bytes(), token.to_ne_bytes()].concat();
-        self.buffers.get_mut(&Space::Step).expect("every plan has a step buffer").write(0, &words);
+    /// Whether the plan has such a buffer.
+    pub fn has(&self, space: Space) -> bool {
+        self.buffers.contains_key(&space)
     }
 
-    /// Records if that is due, and submits. [`Program::wait`] must follow.
-    pub fn submit(&mut self) -> Result<(), Error> {
-        if self.record == Record::Each || !self.recorded {
-            self.record_commands()?;
+    /// Where a span of the plan is for a sequence.
+    pub fn place(&self, span: Span, sequence: u32) -> Span {
+        placed(&self.strides, span, sequence)
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// How often commands were recorded.
+    pub fn recordings(&self) -> u64 {
+        self.recordings
+    }
+
+    /// Times every step from the next submission on.
+    pub fn time_steps(&mut self) -> Result<(), Error> {
+        self.queries = Some(Queries::new(&self.device, 2 * self.plan.steps.len() as u32 + 2)?);
+        self.recorded = None;
+        Ok(())
+    }
+
+    /// Times the whole of each token from the next submission on.
+    pub fn time_tokens(&mut self) -> Result<(), Error> {
+        self.queries = Some(Queries::new(&self.device, 2)?);
+        self.recorded = None;
+        Ok(())
+    }
+
+    /// Times of the last submission, nanoseconds from its beginning: begin and end of the whole, then of each step.
+    pub fn times(&self) -> Result<Vec<f64>, Error> {
+        self.queries.as_ref().map_or(Ok(Vec::new()), Queries::read)
+    }
+
+    /// Writes what the kernels read as position and token. Nothing may be in flight.
+    pub fn set_step(&mut self, sequence: u32, position: u32, token: u32) {
+        let words = [position.to_ne_bytes(), token.to_ne_bytes()].concat();
+        let offset = u64::from(sequence) * self.strides.get(&Space::Step).copied().unwrap_or(0);
+        self.buffers.get_mut(&Space::Step).expect("every plan has a step buffer").write(offset, &words);
+    }
+
+    /// Records if that is due, and submits the plan `times` times. No position may reach `positions`. [`Program::wait`]
+    /// must follow.
+    pub fn submit(&mut self, positions: u32, times: u32, logits: bool) -> Result<(), Error> {
+        let fits = |r: &Recorded| r.positions >= positions && r.logits == logits;
+        let stale = self.recorded.filter(fits).is_none();
+        if stale || matches!(self.levers.record, Record::Each | Record::Realloc) {
+            let wanted = Recorded {
+                positions: positions.max(64).next_power_of_two(),
+                logits,
+                timed: self.queries.is_some(),
+            };
+            self.record_commands(wanted, times)?;
         }
-        self.stream.submit()
+        let apart = self.levers.submit == Submit::Op;
+        self.counts.submits = self.stream.submit(times, apart)? / u64::from(times);
+        Ok(())
     }
 
     /// Waits until the submission has finished.
@@ -106,9 +261,10 @@ impl Program {
         self.stream.wait()
     }
 
-    /// Copies bytes of the readback buffer out.
-    pub fn read(&self, offset: u64, out: &mut [u8]) {
-        self.buffer(Space::Readback).read(offset, out);
+    /// Copies bytes of a buffer that the host reads out.
+    pub fn read(&self, space: Space, sequence: u32, offset: u64, out: &mut [u8]) {
+        let base = u64::from(sequence) * self.strides.get(&space).copied().unwrap_or(0);
+        self.buffer(space).read(base + offset, out);
     }
 
     /// What was recorded; zero before the first submission.
@@ -116,45 +272,106 @@ impl Program {
         self.counts
     }
 
-    fn record_commands(&mut self) -> Result<(), Error> {
-        self.recorded = false;
-        self.stream.begin(self.record == Record::Each)?;
-        let mut counts = Counts { submits: 1, ..Counts::default() };
-        let mut sets = self.sets.made.iter();
-        for step in &self.plan.steps {
+    fn record_commands(&mut self, wanted: Recorded, times: u32) -> Result<(), Error> {
+        self.recorded = None;
+        self.recordings += 1;
+        let sequences = self.levers.sequences;
+        let refill = self.recordings > 1 && self.levers.descriptors != Descriptors::Baked;
+        if refill {
+            if self.levers.descriptors == Descriptors::Alloc {
+                self.sets = Sets::new(&self.device, &self.plan, sequences)?;
+            }
+            let strides = &self.strides;
+            let place = |span, sequence| placed(strides, span, sequence);
+            self.sets.fill(&self.plan, &mut self.pipelines, &self.buffers, sequences, place)?;
+        }
+        let apart = self.levers.submit == Submit::Op;
+        let needed = if apart { self.plan.steps.len() as u32 } else { 1 };
+        if self.levers.record == Record::Realloc || self.stream.len() != needed {
+            self.stream.allocate(needed)?;
+        }
+        let promise = match self.levers.record {
+            Record::Each | Record::Realloc if self.levers.once && times == 1 => Promise::Once,
+            Record::Ahead => Promise::Overlapping,
+            _ => Promise::Again,
+        };
+        let mut counts = Counts::default();
+        let mut set = 0;
+        let last = self.plan.steps.len() - 1;
+        for (index, step) in self.plan.steps.iter().enumerate() {
+            let part = if apart { index as u32 } else { 0 };
+            if apart || index == 0 {
+                self.stream.begin(part, promise)?;
+            }
+            let commands = self.stream.commands(part);
+            if let (Some(queries), 0) = (&self.queries, index) {
+                queries.reset(commands);
+                queries.stamp(commands, 0);
+            }
+            if self.levers.barriers == Barriers::Tracked && self.due[index] {
+                self.barrier(commands, Ends::between(self.before(index), &step.work));
+                counts.barriers += 1;
+            }
+            if let Some(queries) = self.queries.as_ref().filter(|q| q.count() > 2) {
+                queries.stamp(commands, 2 + 2 * index as u32);
+            }
             match &step.work {
                 Work::Dispatch(dispatch) => {
-                    let (pipeline, set) = sets.next().expect("one set was made for each dispatch");
-                    self.dispatch(dispatch, pipeline, *set);
-                    self.barrier(
-                        COMPUTE_OR_TRANSFER,
-                        READS_AND_WRITES,
-                        COMPUTE_OR_TRANSFER,
-                        READS_AND_WRITES,
-                    );
-                    counts.dispatches += 1;
+                    for _ in 0..sequences {
+                        let grid = dispatch.grid_at(wanted.positions);
+                        self.dispatch(commands, dispatch, grid, self.sets.made[set]);
+                        set += 1;
+                        counts.dispatches += 1;
+                    }
+                    if self.levers.barriers == Barriers::Every {
+                        self.barrier(commands, Ends::ANY);
+                        counts.barriers += 1;
+                    }
                 }
-                Work::Copy { from, to } => {
-                    self.copy(*from, *to);
-                    self.barrier(
-                        vk::PipelineStageFlags::TRANSFER,
-                        vk::AccessFlags::TRANSFER_WRITE,
-                        vk::PipelineStageFlags::HOST,
-                        vk::AccessFlags::HOST_READ,
-                    );
+                Work::Copy { from, to } if wanted.logits || step.name != "read_logits" => {
+                    for sequence in 0..sequences {
+                        self.copy(commands, self.place(*from, sequence), self.place(*to, sequence));
+                    }
+                }
+                Work::Copy { .. } => {}
+            }
+            if let Some(queries) = self.queries.as_ref().filter(|q| q.count() > 2) {
+                queries.stamp(commands, 3 + 2 * index as u32);
+            }
+            if index == last {
+                let ends = if self.levers.barriers == Barriers::Every && wanted.logits && !self.has(Space::Tokens) {
+                    Ends::COPY_TO_HOST
+                } else {
+                    Ends::LAST
+                };
+                self.barrier(commands, ends);
+                counts.barriers += 1;
+                if let Some(queries) = &self.queries {
+                    queries.stamp(commands, 1);
                 }
             }
-            counts.barriers += 1;
+            if apart || index == last {
+                self.stream.end(part)?;
+            }
         }
-        self.stream.end()?;
-        self.counts = counts;
-        self.recorded = true;
+        self.counts = Counts { submits: self.counts.submits, ..counts };
+        self.recorded = Some(wanted);
         Ok(())
     }
 
-    fn dispatch(&self, dispatch: &Dispatch, pipeline: &Pipeline, set: vk::DescriptorSet) {
-        let commands = self.stream.commands;
+    fn before(&self, index: usize) -> &Work {
+        &self.plan.steps[index.saturating_sub(1)].work
+    }
+
+    fn dispatch(
+        &self,
+        commands: vk::CommandBuffer,
+        dispatch: &Dispatch,
+        grid: [u32; 2],
+        set: vk::DescriptorSet,
+    ) {
         let device = &self.device.raw;
+        let pipeline = self.pipelines.made(dispatch);
         let push: Vec<u8> = dispatch.push.iter().flat_map(|word| word.to_ne_bytes()).collect();
         // SAFETY: the command buffer is recording; pipeline, layout and set were made for each other and stay alive as
         // long as this program; the push constants have the size that the layout names; the grid is within limits.
@@ -169,31 +386,26 @@ impl Program {
                 &[],
             );
             device.cmd_push_constants(commands, pipeline.layout, vk::ShaderStageFlags::COMPUTE, 0, &push);
-            device.cmd_dispatch(commands, dispatch.grid[0], dispatch.grid[1], 1);
+            device.cmd_dispatch(commands, grid[0], grid[1], 1);
         }
     }
 
-    fn copy(&self, from: Span, to: Span) {
+    fn copy(&self, commands: vk::CommandBuffer, from: Span, to: Span) {
         let regions = [vk::BufferCopy { src_offset: from.offset, dst_offset: to.offset, size: from.bytes }];
         let (source, target) = (self.buffer(from.space).raw, self.buffer(to.space).raw);
         // SAFETY: recording; spans of a plan lie within their buffers, which live as long as this program.
-        unsafe { self.device.raw.cmd_copy_buffer(self.stream.commands, source, target, &regions) };
+        unsafe { self.device.raw.cmd_copy_buffer(commands, source, target, &regions) };
     }
 
-    fn barrier(
-        &self,
-        from: vk::PipelineStageFlags,
-        from_access: vk::AccessFlags,
-        to: vk::PipelineStageFlags,
-        to_access: vk::AccessFlags,
-    ) {
-        let barriers = [vk::MemoryBarrier::default().src_access_mask(from_access).dst_access_mask(to_access)];
+    fn barrier(&self, commands: vk::CommandBuffer, ends: Ends) {
+        let barriers =
+            [vk::MemoryBarrier::default().src_access_mask(ends.from_access).dst_access_mask(ends.to_access)];
         // SAFETY: recording; the masks fit the stages, and a compute queue has these stages.
         unsafe {
             self.device.raw.cmd_pipeline_barrier(
-                self.stream.commands,
-                from,
-                to,
+                commands,
+                ends.from,
+                ends.to,
                 vk::DependencyFlags::empty(),
                 &barriers,
                 &[],
@@ -203,91 +415,98 @@ impl Program {
     }
 }
 
-const COMPUTE_OR_TRANSFER: vk::PipelineStageFlags = vk::PipelineStageFlags::from_raw(
-    vk::PipelineStageFlags::COMPUTE_SHADER.as_raw() | vk::PipelineStageFlags::TRANSFER.as_raw(),
-);
-
-const READS_AND_WRITES: vk::AccessFlags = vk::AccessFlags::from_raw(
-    vk::AccessFlags::SHADER_READ.as_raw()
-        | vk::AccessFlags::SHADER_WRITE.as_raw()
-        | vk::AccessFlags::TRANSFER_READ.as_raw()
-        | vk::AccessFlags::TRANSFER_WRITE.as_raw(),
-);
-
-/// Descriptor sets, one for each dispatch of a plan, in its order.
-struct Sets {
-    device: Rc<Device>,
-    pool: vk::DescriptorPool,
-    made: Vec<(Pipeline, vk::DescriptorSet)>,
+fn placed(strides: &BTreeMap<Space, u64>, span: Span, sequence: u32) -> Span {
+    let stride = strides.get(&span.space).copied().unwrap_or(0);
+    Span { offset: span.offset + u64::from(sequence) * stride, ..span }
 }
 
-impl Sets {
-    fn new(
-        device: &Rc<Device>,
-        plan: &Plan,
-        buffers: &BTreeMap<Space, Buffer>,
-        pipelines: &mut Pipelines,
-    ) -> Result<Self, Error> {
-        let dispatches: Vec<&Dispatch> = plan
-            .steps
-            .iter()
-            .filter_map(|step| if let Work::Dispatch(dispatch) = &step.work { Some(dispatch) } else { None })
-            .collect();
-        let bindings: usize = dispatches.iter().map(|dispatch| dispatch.bindings.len()).sum();
-        let sizes = [vk::DescriptorPoolSize {
-            ty: vk::DescriptorType::STORAGE_BUFFER,
-            descriptor_count: bindings.max(1) as u32,
-        }];
-        let info = vk::DescriptorPoolCreateInfo::default()
-            .max_sets(dispatches.len().max(1) as u32)
-            .pool_sizes(&sizes);
-        // SAFETY: the device is alive; structures live until the call returns.
-        let pool =
-            unsafe { device.raw.create_descriptor_pool(&info, None) }.during("vkCreateDescriptorPool")?;
-        let mut sets = Self { device: Rc::clone(device), pool, made: Vec::with_capacity(dispatches.len()) };
-        for dispatch in dispatches {
-            let pipeline = pipelines.get(dispatch.kernel, dispatch.shape)?;
-            let layouts = [pipeline.set_layout];
-            let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layouts);
-            // SAFETY: the pool was sized for all sets of the plan; the layout belongs to this device.
-            let allocated = unsafe { device.raw.allocate_descriptor_sets(&info) };
-            let set = allocated.during("vkAllocateDescriptorSets")?[0];
-            write_set(device, set, &dispatch.bindings, buffers);
-            sets.made.push((pipeline, set));
+/// Which steps a barrier is due before: those that conflict with one since the last barrier.
+fn due(plan: &Plan) -> Vec<bool> {
+    let mut since = 0;
+    (0..plan.steps.len())
+        .map(|i| {
+            let due = plan.steps[since..i].iter().any(|earlier| earlier.conflicts(&plan.steps[i]));
+            if due {
+                since = i;
+            }
+            due
+        })
+        .collect()
+}
+
+/// Scopes of a barrier.
+#[derive(Clone, Copy)]
+struct Ends {
+    from: vk::PipelineStageFlags,
+    from_access: vk::AccessFlags,
+    to: vk::PipelineStageFlags,
+    to_access: vk::AccessFlags,
+}
+
+const COMPUTE: vk::PipelineStageFlags = vk::PipelineStageFlags::COMPUTE_SHADER;
+const TRANSFER: vk::PipelineStageFlags = vk::PipelineStageFlags::TRANSFER;
+const SHADER: vk::AccessFlags = vk::AccessFlags::from_raw(
+    vk::AccessFlags::SHADER_READ.as_raw() | vk::AccessFlags::SHADER_WRITE.as_raw(),
+);
+const COPIES: vk::AccessFlags = vk::AccessFlags::from_raw(
+    vk::AccessFlags::TRANSFER_READ.as_raw() | vk::AccessFlags::TRANSFER_WRITE.as_raw(),
+);
+const COMPUTE_OR_TRANSFER: vk::PipelineStageFlags =
+    vk::PipelineStageFlags::from_raw(COMPUTE.as_raw() | TRANSFER.as_raw());
+const ANY_ACCESS: vk::AccessFlags = vk::AccessFlags::from_raw(SHADER.as_raw() | COPIES.as_raw());
+
+impl Ends {
+    /// From and to everything that a plan does.
+    const ANY: Self = Self {
+        from: COMPUTE_OR_TRANSFER,
+        from_access: ANY_ACCESS,
+        to: COMPUTE_OR_TRANSFER,
+        to_access: ANY_ACCESS,
+    };
+    /// From the copy of the logits to the host.
+    const COPY_TO_HOST: Self = Self {
+        from: TRANSFER,
+        from_access: vk::AccessFlags::TRANSFER_WRITE,
+        to: vk::PipelineStageFlags::HOST,
+        to_access: vk::AccessFlags::HOST_READ,
+    };
+    /// From everything to the next token, and to the host.
+    const LAST: Self = Self {
+        from: COMPUTE_OR_TRANSFER,
+        from_access: ANY_ACCESS,
+        to: vk::PipelineStageFlags::from_raw(
+            COMPUTE_OR_TRANSFER.as_raw() | vk::PipelineStageFlags::HOST.as_raw(),
+        ),
+        to_access: vk::AccessFlags::from_raw(ANY_ACCESS.as_raw() | vk::AccessFlags::HOST_READ.as_raw()),
+    };
+
+    /// Between neighbours of a tracked stream.
+    fn between(before: &Work, after: &Work) -> Self {
+        if matches!((before, after), (Work::Dispatch(_), Work::Dispatch(_))) {
+            return Self {
+                from: COMPUTE,
+                from_access: vk::AccessFlags::SHADER_WRITE,
+                to: COMPUTE,
+                to_access: SHADER,
+            };
         }
-        Ok(sets)
+        Self::ANY
     }
 }
 
-fn write_set(device: &Device, set: vk::DescriptorSet, spans: &[Span], buffers: &BTreeMap<Space, Buffer>) {
-    let infos: Vec<[vk::DescriptorBufferInfo; 1]> = spans
-        .iter()
-        .map(|span| {
-            let buffer = &buffers[&span.space];
-            assert!(span.offset + span.bytes <= buffer.bytes(), "a plan's span is outside its buffer");
-            [vk::DescriptorBufferInfo { buffer: buffer.raw, offset: span.offset, range: span.bytes }]
-        })
-        .collect();
-    let writes: Vec<_> = infos
-        .iter()
-        .enumerate()
-        .map(|(binding, info)| {
-            vk::WriteDescriptorSet::default()
-                .dst_set(set)
-                .dst_binding(binding as u32)
-                .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
-                .buffer_info(info)
-        })
-        .collect();
-    // SAFETY: the set is new and in no command buffer yet; ranges lie within live buffers and respect the alignment.
-    unsafe { device.raw.update_descriptor_sets(&writes, &[]) };
-}
-
-impl Drop for Sets {
-    fn drop(&mut self) {
-        if self.device.idle() {
-            // SAFETY: nothing is pending; destroying the pool frees its sets.
-            unsafe { self.device.raw.destroy_descriptor_pool(self.pool, None) };
-        }
+impl Program {
+    /// Fills a buffer's span with zeros, once, outside any token.
+    pub fn clear(&mut self, space: Space) -> Result<(), Error> {
+        let raw = self.buffer(space).raw;
+        self.recorded = None;
+        self.stream.allocate(1)?;
+        self.stream.begin(0, Promise::Once)?;
+        let commands = self.stream.commands(0);
+        // SAFETY: recording; the buffer is alive and was made for transfers.
+        unsafe { self.device.raw.cmd_fill_buffer(commands, raw, 0, vk::WHOLE_SIZE, 0) };
+        self.barrier(commands, Ends::ANY);
+        self.stream.end(0)?;
+        self.stream.submit(1, false)?;
+        self.stream.wait()
     }
 }

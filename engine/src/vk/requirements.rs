@@ -4,11 +4,11 @@
 //! nearly every device has. A device that falls short is refused with the name of what it lacks, before anything is
 //! created on it.
 
-use crate::plan::Tuning;
+use crate::plan::{Features, Tuning};
 use crate::results::DeviceKind;
 
 /// What matters of a device's properties.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Caps {
     /// `deviceName`.
     pub name: String,
@@ -36,6 +36,12 @@ pub struct Caps {
     pub allocation: u64,
     /// `minStorageBufferOffsetAlignment`, bytes.
     pub alignment: u64,
+    /// Optional features that fused kernels use.
+    pub features: Features,
+    /// `timestampValidBits` of the queue family.
+    pub timestamp_bits: u32,
+    /// `timestampPeriod`, nanoseconds.
+    pub timestamp_period: f32,
 }
 
 /// Something that a device lacks.
@@ -118,6 +124,9 @@ mod tests {
             storage_range: 1 << 27,
             allocation: 1 << 30,
             alignment: 16,
+            features: Features::default(),
+            timestamp_bits: 64,
+            timestamp_period: 1.0,
         }
     }
 

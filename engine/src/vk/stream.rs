@@ -1,4 +1,4 @@
-//! One command buffer, one fence: record, submit, wait.
+//! Command buffers and one fence: record, submit, wait.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,20 +11,32 @@ use super::{Device, Error};
 /// Longest wait for one submission. No token takes a minute on anything; a hung GPU never answers.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A command buffer that is recorded, submitted, and waited for before it is touched again.
+/// What a recording will be used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Promise {
+    /// Submitted once before it is recorded again.
+    Once,
+    /// Submitted again and again, each time after the last has finished.
+    Again,
+    /// Submitted again while it is still pending.
+    Overlapping,
+}
+
+/// Command buffers that are recorded, submitted, and waited for before they are touched again.
 pub(super) struct Stream {
     device: Rc<Device>,
     pool: vk::CommandPool,
-    pub(super) commands: vk::CommandBuffer,
+    commands: Vec<vk::CommandBuffer>,
     fence: vk::Fence,
 }
 
 impl Stream {
+    /// A stream with one command buffer.
     pub(super) fn new(device: &Rc<Device>) -> Result<Self, Error> {
         let mut stream = Self {
             device: Rc::clone(device),
             pool: vk::CommandPool::null(),
-            commands: vk::CommandBuffer::null(),
+            commands: Vec::new(),
             fence: vk::Fence::null(),
         };
         let info = vk::CommandPoolCreateInfo::default()
@@ -32,43 +44,79 @@ impl Stream {
             .queue_family_index(device.family);
         // SAFETY: the device is alive in this and the following calls; structures live until the calls return.
         stream.pool = unsafe { device.raw.create_command_pool(&info, None) }.during("vkCreateCommandPool")?;
-        let info = vk::CommandBufferAllocateInfo::default()
-            .command_pool(stream.pool)
-            .level(vk::CommandBufferLevel::PRIMARY)
-            .command_buffer_count(1);
-        // SAFETY: the pool was just made from this device.
-        let buffers = unsafe { device.raw.allocate_command_buffers(&info) };
-        stream.commands = buffers.during("vkAllocateCommandBuffers")?[0];
         // SAFETY: as above.
         let fence = unsafe { device.raw.create_fence(&vk::FenceCreateInfo::default(), None) };
         stream.fence = fence.during("vkCreateFence")?;
+        stream.allocate(1)?;
         Ok(stream)
     }
 
-    /// Begins recording afresh. `once` is a promise to submit only once before the next `begin`.
-    pub(super) fn begin(&mut self, once: bool) -> Result<(), Error> {
-        let flags = if once {
-            vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT
-        } else {
-            vk::CommandBufferUsageFlags::empty()
+    /// Frees all command buffers and allocates `count` new ones. Nothing may be pending.
+    pub(super) fn allocate(&mut self, count: u32) -> Result<(), Error> {
+        if !self.commands.is_empty() {
+            // SAFETY: every submission was waited for, so none of them is pending; they are of this pool.
+            unsafe { self.device.raw.free_command_buffers(self.pool, &self.commands) };
+            self.commands.clear();
+        }
+        let info = vk::CommandBufferAllocateInfo::default()
+            .command_pool(self.pool)
+            .level(vk::CommandBufferLevel::PRIMARY)
+            .command_buffer_count(count.max(1));
+        // SAFETY: the pool is of this device, and alive.
+        let buffers = unsafe { self.device.raw.allocate_command_buffers(&info) };
+        self.commands = buffers.during("vkAllocateCommandBuffers")?;
+        Ok(())
+    }
+
+    /// Number of command buffers.
+    pub(super) fn len(&self) -> u32 {
+        self.commands.len() as u32
+    }
+
+    /// The command buffer of this number.
+    pub(super) fn commands(&self, index: u32) -> vk::CommandBuffer {
+        self.commands[index as usize]
+    }
+
+    /// Begins recording a command buffer afresh.
+    pub(super) fn begin(&mut self, index: u32, promise: Promise) -> Result<(), Error> {
+        let flags = match promise {
+            Promise::Once => vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT,
+            Promise::Again => vk::CommandBufferUsageFlags::empty(),
+            Promise::Overlapping => vk::CommandBufferUsageFlags::SIMULTANEOUS_USE,
         };
         let info = vk::CommandBufferBeginInfo::default().flags(flags);
-        // SAFETY: `submit` waits, so the command buffer is not pending; its pool allows resetting it by beginning.
-        unsafe { self.device.raw.begin_command_buffer(self.commands, &info) }.during("vkBeginCommandBuffer")
+        // SAFETY: `wait` follows each submission, so the command buffer is not pending; its pool allows resetting it by
+        // beginning.
+        unsafe { self.device.raw.begin_command_buffer(self.commands(index), &info) }
+            .during("vkBeginCommandBuffer")
     }
 
-    pub(super) fn end(&mut self) -> Result<(), Error> {
+    /// Ends recording.
+    pub(super) fn end(&mut self, index: u32) -> Result<(), Error> {
         // SAFETY: `begin` came before.
-        unsafe { self.device.raw.end_command_buffer(self.commands) }.during("vkEndCommandBuffer")
+        unsafe { self.device.raw.end_command_buffer(self.commands(index)) }.during("vkEndCommandBuffer")
     }
 
-    /// Hands the recorded commands to the queue. [`Stream::wait`] must follow.
-    pub(super) fn submit(&mut self) -> Result<(), Error> {
-        let commands = [self.commands];
-        let submits = [vk::SubmitInfo::default().command_buffers(&commands)];
-        // SAFETY: recorded, not pending, and the fence is unsignalled and not in use, since each wait resets it.
-        unsafe { self.device.raw.queue_submit(self.device.queue, &submits, self.fence) }
-            .during("vkQueueSubmit")
+    /// Hands the recorded commands to the queue, all of them `times` times, each command buffer in a submission of its
+    /// own or all in one. [`Stream::wait`] must follow. Returns the number of submissions.
+    pub(super) fn submit(&mut self, times: u32, apart: bool) -> Result<u64, Error> {
+        let list = self.commands.repeat(times as usize);
+        let size = if apart { 1 } else { list.len() };
+        let batches: Vec<&[vk::CommandBuffer]> = list.chunks(size).collect();
+        for (index, batch) in batches.iter().enumerate() {
+            let submits = [vk::SubmitInfo::default().command_buffers(batch)];
+            let fence = if index + 1 == batches.len() { self.fence } else { vk::Fence::null() };
+            // SAFETY: recorded, and pending at most where recorded for that; the fence is unsignalled and not in use,
+            // since each wait resets it.
+            let result = unsafe { self.device.raw.queue_submit(self.device.queue, &submits, fence) };
+            if result.is_err() && index > 0 {
+                // Earlier batches may be running, and no fence will say when they are done.
+                self.device.abandon();
+            }
+            result.during("vkQueueSubmit")?;
+        }
+        Ok(batches.len() as u64)
     }
 
     /// Waits for the last submission, not for ever.
@@ -91,7 +139,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if self.device.idle() {
-            // SAFETY: nothing is pending; null handles are ignored; destroying the pool frees its command buffer.
+            // SAFETY: nothing is pending; null handles are ignored; destroying the pool frees its command buffers.
             unsafe {
                 self.device.raw.destroy_fence(self.fence, None);
                 self.device.raw.destroy_command_pool(self.pool, None);

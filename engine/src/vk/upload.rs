@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use ash::vk;
 
-use super::stream::Stream;
+use super::stream::{Promise, Stream};
 use super::{Buffer, Device, Error, Use};
 
 /// Bytes staged at once.
@@ -35,12 +35,12 @@ impl Uploader {
         for piece in bytes.chunks(self.staging.bytes() as usize) {
             self.staging.write(0, piece);
             let regions = [vk::BufferCopy { src_offset: 0, dst_offset: at, size: piece.len() as u64 }];
-            self.stream.begin(true)?;
+            self.stream.begin(0, Promise::Once)?;
             // SAFETY: recording; both buffers are alive and large enough; the copy ends before `wait` returns. The
             // fence orders it before everything submitted later only on the host's side, so a barrier to all later
             // reads closes the recording.
             unsafe {
-                let commands = self.stream.commands;
+                let commands = self.stream.commands(0);
                 self.device.raw.cmd_copy_buffer(commands, self.staging.raw, to.raw, &regions);
                 let barrier = [vk::MemoryBarrier::default()
                     .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
@@ -60,8 +60,8 @@ impl Uploader {
                     &[],
                 );
             }
-            self.stream.end()?;
-            self.stream.submit()?;
+            self.stream.end(0)?;
+            self.stream.submit(1, false)?;
             self.stream.wait()?;
             at += piece.len() as u64;
         }

@@ -13,7 +13,7 @@
 //
 // The including file defines, for each use: PHASE (a prefix), M_COLUMNS, M_ROWS, M_UNITS, M_GATED (a result is made of
 // one row of matrix 0 and one of matrix 1), M_NORM (whether there is a norm), M_X(i) and M_NORM_WEIGHT(i) (vec4 number
-// i), and M_STORE(row, value, up); and before: T (the workgroup's size), xq, xd, xs, xn, partial and sums.
+// i), and M_BEFORE(row) (what a result is added to, or 0), M_STORE(row, value, up, before); and before: T (the workgroup's size), xq, xd, xs, xn, partial and sums.
 
 const uint P(units) = M_COLUMNS / UNIT;
 const uint P(groups) = M_COLUMNS / 16u;
@@ -24,6 +24,8 @@ const uint P(tile_units) = P(matrix_rows) * P(units);
 
 Raw P(raw)[M_UNITS];
 uint P(parity); // bits 3k to 3k+2: the low bits of unit k's number
+vec4 P(norm)[4]; // the norm's weights of this invocation's first group
+float P(before); // what the first result is added to
 
 // Issues the loads of the tile whose first row is `first`.
 void P(load)(Matrices m, uint first) {
@@ -56,6 +58,17 @@ void P(load)(Matrices m, uint first) {
     P(parity) = parity;
 }
 
+// Loads what does not depend on the step before beside the weights.
+void P(early)() {
+#ifndef FLOATS
+    if (M_NORM) {
+        [[unroll]] for (uint i = 0u; i < 4u; i++) {
+            P(norm)[i] = M_NORM_WEIGHT(4u * min(gl_LocalInvocationID.x, P(groups) - 1u) + i);
+        }
+    }
+#endif
+}
+
 // Reads the activations. A barrier must follow before they are used.
 void P(activate)() {
     uint lane = gl_LocalInvocationID.x;
@@ -77,7 +90,7 @@ void P(activate)() {
         if (M_NORM) {
             xn[g] = (dot(v[0], v[0]) + dot(v[1], v[1])) + (dot(v[2], v[2]) + dot(v[3], v[3]));
             [[unroll]] for (uint i = 0u; i < 4u; i++) {
-                v[i] *= M_NORM_WEIGHT(4u * g + i);
+                v[i] *= g == lane ? P(norm)[i] : M_NORM_WEIGHT(4u * g + i);
             }
         }
         vec4 m = max(max(abs(v[0]), abs(v[1])), max(abs(v[2]), abs(v[3])));
@@ -131,8 +144,9 @@ void P(reduce)() {
         uint j = i % 8u;
         float sum = 0.0;
         if (r < P(matrix_rows)) {
-            for (uint u = j; u < P(units); u += 8u) {
-                sum += partial[r * P(stride) + u];
+            [[unroll]] for (uint k = 0u; k < (P(units) + 7u) / 8u; k++) {
+                uint u = j + 8u * k;
+                sum += u < P(units) ? partial[r * P(stride) + u] : 0.0;
             }
         } else if (M_NORM) {
 #ifdef FLOATS
@@ -162,12 +176,12 @@ void P(finish)(Matrices m, uint first) {
             }
             float value = factor * P(sum)(r);
             float up = M_GATED ? factor * P(sum)(M_ROWS + r) : 0.0;
-            M_STORE(first + r, value, up);
+            M_STORE(first + r, value, up, r == gl_LocalInvocationID.x ? P(before) : M_BEFORE(first + r));
         }
     }
 }
 
-// The whole step of a workgroup, after `load` of its first tile: `first` is that tile's first row, `step` the rows that
+// The whole step of a workgroup, after `load` of its first tile and `early`: `first` is that tile's first row, `step` the rows that
 // all workgroups together compute before the next one.
 void P(run)(Matrices m, uint first, uint step) {
     if (first >= m.rows) {
@@ -176,6 +190,7 @@ void P(run)(Matrices m, uint first, uint step) {
     P(activate)();
     barrier();
     while (first < m.rows) {
+        P(before) = M_BEFORE(min(first + gl_LocalInvocationID.x, m.rows - 1u));
         P(products)();
         if (first + step < m.rows) {
             P(load)(m, first + step);

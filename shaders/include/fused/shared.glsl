@@ -8,11 +8,12 @@
 layout(constant_id = 7) const uint GROUPS = 4;    // groups of sixteen activations
 layout(constant_id = 8) const uint PARTIALS = 64; // partial sums
 layout(constant_id = 9) const uint SUMS = 40;     // eight for each row, and eight
+layout(constant_id = 32) const uint SQUARES = 4;  // sums of squares before a norm
 
 shared uvec4 xq[GROUPS]; // activations, sixteen signed bytes
 shared float xd[GROUPS]; // their scale
 shared float xs[GROUPS]; // scale times sum
-shared float xn[GROUPS]; // sum of squares before the norm's weight
+shared float xn[SQUARES]; // sum of squares before the norm's weight
 shared float partial[PARTIALS];
 shared float sums[SUMS];
 

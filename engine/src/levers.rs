@@ -1,0 +1,226 @@
+//! The levers on the command line: options that change how a token reaches the device and never what it is.
+
+use clap::{Args, ValueEnum};
+
+use crate::decode::Setup;
+use crate::error::Error;
+use crate::plan::{Fusion, Tuning};
+use crate::vk::{Barriers, Descriptors, Levers, Record, Submit};
+
+/// Options of every command that decodes.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Levers")]
+pub struct LeverArgs {
+    /// When commands are recorded: once, for every token, into new command buffers for every token, or once and
+    /// submitted for many tokens at a time, of which the device chooses each next one.
+    #[arg(long, value_enum, default_value_t = RecordArg::Reuse)]
+    pub record: RecordArg,
+    /// Don't promise that a recording for one token is submitted once.
+    #[arg(long)]
+    pub no_once: bool,
+    /// Where barriers are: after every dispatch, as a naive application has them, or only where one is due.
+    #[arg(long, value_enum, default_value_t = BarriersArg::Every)]
+    pub barriers: BarriersArg,
+    /// What is submitted at once.
+    #[arg(long, value_enum, default_value_t = SubmitArg::Token)]
+    pub submit: SubmitArg,
+    /// When descriptor sets are written: once, or with each recording, from a pool that is reset or a new one.
+    #[arg(long, value_enum, default_value_t = DescriptorsArg::Baked)]
+    pub descriptors: DescriptorsArg,
+    /// Whether weights share allocations or each tensor has its own.
+    #[arg(long, value_enum, default_value_t = MemoryArg::Arena)]
+    pub memory: MemoryArg,
+    /// Which steps are made one dispatch.
+    #[arg(long, value_enum, default_value_t = FusionArg::None)]
+    pub fusion: FusionArg,
+    /// Let every kernel return at once: what is left is launch and barrier. Results mean nothing.
+    #[arg(long)]
+    pub null_kernels: bool,
+    /// Independent sequences decoded side by side.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub sequences: u32,
+    /// Leave the barriers of the resident kernel out: a control, whose numbers are wrong on a GPU.
+    #[arg(long)]
+    pub no_grid_barrier: bool,
+    /// Leave out the loads of the next step's weights before each of those barriers.
+    #[arg(long)]
+    pub no_prefetch: bool,
+    /// Sizes of the fused kernels, as name=value pairs [names: threads, groups, units, attention-threads, tile,
+    /// attention-groups, resident-groups, resident-threads].
+    #[arg(long, value_name = "NAME=N,...")]
+    pub tuning: Option<String>,
+}
+
+impl LeverArgs {
+    /// The session's setup, for a device whose own shapes are these.
+    pub fn setup(&self, own: Tuning) -> Result<Setup, Error> {
+        let tuning = self.tuning.as_deref().map(|text| parse_tuning(text, own)).transpose()?;
+        Ok(Setup {
+            levers: Levers {
+                record: self.record.into(),
+                once: !self.no_once,
+                submit: match self.submit {
+                    SubmitArg::Op => Submit::Op,
+                    SubmitArg::Token => Submit::Token,
+                },
+                descriptors: match self.descriptors {
+                    DescriptorsArg::Alloc => Descriptors::Alloc,
+                    DescriptorsArg::Pool => Descriptors::Pool,
+                    DescriptorsArg::Baked => Descriptors::Baked,
+                },
+                barriers: match self.barriers {
+                    BarriersArg::Every => Barriers::Every,
+                    BarriersArg::Tracked => Barriers::Tracked,
+                },
+                null_kernels: self.null_kernels,
+                sequences: self.sequences,
+            },
+            fusion: match self.fusion {
+                FusionArg::None => Fusion::None,
+                FusionArg::Norm => Fusion::Norm,
+                FusionArg::Rope => Fusion::Rope,
+                FusionArg::Ffn => Fusion::Ffn,
+                FusionArg::All => Fusion::All,
+                FusionArg::Persistent => Fusion::Persistent,
+            },
+            tensor_allocations: self.memory == MemoryArg::Tensor,
+            tuning,
+            no_grid_barrier: self.no_grid_barrier,
+            no_prefetch: self.no_prefetch,
+        })
+    }
+}
+
+fn parse_tuning(text: &str, own: Tuning) -> Result<Tuning, Error> {
+    let mut tuning = own;
+    let f = &mut tuning.fused;
+    for pair in text.split(',') {
+        let wrong = || Error::Usage(format!("--tuning: {pair:?} is not a name=number that this engine knows"));
+        let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
+        let value: u32 = value.parse().map_err(|_| wrong())?;
+        let (field, threads) = match name {
+            "threads" => (&mut f.threads, true),
+            "groups" => (&mut f.groups, false),
+            "units" => (&mut f.units, false),
+            "attention-threads" => (&mut f.attention_threads, true),
+            "tile" => (&mut f.tile, true),
+            "attention-groups" => (&mut f.attention_groups, false),
+            "resident-groups" => (&mut f.resident_groups, false),
+            "resident-threads" => (&mut f.resident_threads, true),
+            _ => return Err(wrong()),
+        };
+        if value == 0 || value > 1 << 16 || (threads && !(value.is_power_of_two() && (8..=1024).contains(&value))) {
+            return Err(Error::Usage(format!("--tuning: {pair:?} is outside what makes sense")));
+        }
+        *field = value;
+    }
+    Ok(tuning)
+}
+
+macro_rules! choices {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+        pub enum $name { $($(#[$variant_doc])* $variant),+ }
+    };
+}
+
+choices! {
+    /// `--record`.
+    RecordArg {
+        /// Afresh for every token.
+        Each,
+        /// Afresh for every token, into newly allocated command buffers.
+        Realloc,
+        /// Once, and submitted again for every token.
+        Reuse,
+        /// Once, and submitted for many tokens at a time.
+        Ahead,
+    }
+}
+
+choices! {
+    /// `--barriers`.
+    BarriersArg {
+        /// After every step.
+        Every,
+        /// Where one is due.
+        Tracked,
+    }
+}
+
+choices! {
+    /// `--submit`.
+    SubmitArg {
+        /// Each step alone.
+        Op,
+        /// A token.
+        Token,
+    }
+}
+
+choices! {
+    /// `--descriptors`.
+    DescriptorsArg {
+        /// From a new pool with each recording.
+        Alloc,
+        /// From a pool that is reset with each recording.
+        Pool,
+        /// Once.
+        Baked,
+    }
+}
+
+choices! {
+    /// `--memory`.
+    MemoryArg {
+        /// An allocation for each tensor.
+        Tensor,
+        /// Few large allocations.
+        Arena,
+    }
+}
+
+choices! {
+    /// `--fusion`.
+    FusionArg {
+        /// One dispatch for each operation.
+        None,
+        /// Norms with the projections that follow.
+        Norm,
+        /// QK norm, RoPE, writes to the cache and attention.
+        Rope,
+        /// Gate, up and activation; residuals.
+        Ffn,
+        /// All of these, and the three projections of the attention: five dispatches a layer.
+        All,
+        /// All layers in one resident dispatch.
+        Persistent,
+    }
+}
+
+impl From<RecordArg> for Record {
+    fn from(record: RecordArg) -> Self {
+        match record {
+            RecordArg::Each => Self::Each,
+            RecordArg::Realloc => Self::Realloc,
+            RecordArg::Reuse => Self::Reuse,
+            RecordArg::Ahead => Self::Ahead,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tuning_changes_what_it_names_and_refuses_what_it_does_not_know() {
+        let t = parse_tuning("threads=128,resident-groups=66", Tuning::GPU).unwrap();
+        assert_eq!((t.fused.threads, t.fused.resident_groups), (128, 66));
+        assert_eq!(t.fused.groups, Tuning::GPU.fused.groups);
+        for bad in ["threads", "threads=100", "threads=0", "speed=9", "groups=-1", ""] {
+            assert!(parse_tuning(bad, Tuning::GPU).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,509 @@
+//! Fused steps of a token, each part of the fusion on its own or all of them.
+//!
+//! | part | what becomes one dispatch |
+//! | --- | --- |
+//! | norm | RMS norm, its weight and the bias with each projection that follows |
+//! | attention | QK norm, RoPE, both writes to the cache, scores, softmax and weighted sum |
+//! | feed-forward | gate, up and activation; each residual addition with the projection before it |
+//! | qkv | the three projections of the attention |
+//!
+//! With all of them a layer is five dispatches, each of which needs all of what the one before wrote: projections,
+//! attention, output, gate and up, down. What a model or device does not allow is planned unfused, part by part.
+
+use zinc_shaders as k;
+
+use super::decode::{Builder, Slots};
+use super::layout::Arena;
+use super::tile::{Tiling, Work as Cut};
+use super::{Dispatch, Error, Options, Reach, Shape, Space, Span, Step, Work};
+use crate::model::{Activation, Config, Layer, Matrix, Pairing};
+
+/// Which steps are made one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fusion {
+    /// One dispatch for each operation.
+    #[default]
+    None,
+    /// Norms with the projections that follow.
+    Norm,
+    /// Everything from the projections to the attention's result.
+    Rope,
+    /// The feed-forward network's steps, and residuals.
+    Ffn,
+    /// All of it.
+    All,
+    /// All layers in one resident dispatch with barriers of its own.
+    Persistent,
+}
+
+impl Fusion {
+    /// The parts that are fused.
+    pub fn parts(self) -> Parts {
+        let none = Parts::default();
+        match self {
+            Self::None => none,
+            Self::Norm => Parts { norm: true, ..none },
+            Self::Rope => Parts { attention: true, ..none },
+            Self::Ffn => Parts { feed_forward: true, ..none },
+            Self::All | Self::Persistent => {
+                Parts { norm: true, attention: true, feed_forward: true, qkv: true }
+            }
+        }
+    }
+}
+
+/// Parts of the fusion; see the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs)] // the table above
+pub struct Parts {
+    pub norm: bool,
+    pub attention: bool,
+    pub feed_forward: bool,
+    pub qkv: bool,
+}
+
+impl Parts {
+    /// Whether anything is fused.
+    pub fn any(self) -> bool {
+        self != Self::default()
+    }
+}
+
+/// Query heads that share a key/value head, at most: each takes eight registers of an invocation.
+const MOST_GROUP: u32 = 8;
+
+/// Tiles of a context that are not split further, as in attention.glsl.
+const SHARE: u32 = 4;
+
+/// Intermediates that only fused plans have.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FusedSlots {
+    q: Span,
+    k: Span,
+    v: Span,
+    parts: Span,
+    counters: Span,
+}
+
+impl FusedSlots {
+    pub(super) fn new(c: &Config, options: &Options, arena: &mut Arena) -> Self {
+        let mut take = |count: u32| arena.floats(count.into());
+        let splits = splits(c, options);
+        Self {
+            q: take(c.q_dim()),
+            k: take(c.kv_dim()),
+            v: take(c.kv_dim()),
+            parts: take(c.heads * splits * (c.head_dim + 2)),
+            counters: Span { space: Space::Control, offset: 0, bytes: 4 * u64::from(c.kv_heads) },
+        }
+    }
+
+    /// Bytes of the control buffer.
+    pub(super) fn control_bytes(&self) -> u64 {
+        self.counters.bytes
+    }
+}
+
+/// Splits of one key/value head's attention, at most.
+pub(super) fn splits(c: &Config, options: &Options) -> u32 {
+    let tuning = options.tuning.fused;
+    let most = options.context.div_ceil(SHARE * tuning.tile);
+    (tuning.attention_groups / c.kv_heads).clamp(1, most.max(1))
+}
+
+/// Whether attention can be fused, and so the cache holds halves.
+pub(super) fn fuses_attention(c: &Config, options: &Options) -> bool {
+    let t = options.tuning.fused;
+    let threads = attention_threads(c, options);
+    let (values, merge) = attention_buffers(c, threads, t.tile);
+    options.fusion.parts().attention
+        && c.head_dim.is_multiple_of(8)
+        && c.heads / c.kv_heads <= MOST_GROUP
+        && threads <= options.limits.workgroup
+        && attention_shared_bytes(c, threads, t.tile) + 16 * values + 4 * merge <= options.limits.shared_memory
+}
+
+/// Shared memory of the attention kernel, as attention.glsl declares it.
+pub(super) fn attention_shared_bytes(c: &Config, threads: u32, tile: u32) -> u32 {
+    let group = c.heads / c.kv_heads;
+    4 * (2 * (group + 2) * c.head_dim + (group + 1) * 8 + group * threads + group * tile + group * 8 + threads + 1)
+}
+
+/// The same, of the tile of values and of the merge.
+pub(super) fn attention_buffers(c: &Config, threads: u32, tile: u32) -> (u32, u32) {
+    (tile * c.head_dim / 8, 8 * threads)
+}
+
+/// Invocations of the attention kernel: enough that each holds eight elements of the result of all heads of a group.
+fn attention_threads(c: &Config, options: &Options) -> u32 {
+    let t = options.tuning.fused;
+    t.attention_threads.max(t.tile).max((c.heads / c.kv_heads * c.head_dim / 8).next_power_of_two())
+}
+
+/// Specialization constants of attention.glsl.
+pub(super) fn attention_constants(c: &Config, qk_norm: bool, tile: u32) -> Vec<(u32, u32)> {
+    let neox = u32::from(c.pairing == Pairing::Halves);
+    vec![
+        (10, c.head_dim),
+        (11, c.heads / c.kv_heads),
+        (12, c.rope_dim),
+        (13, neox),
+        (14, u32::from(qk_norm)),
+        (15, tile),
+    ]
+}
+
+/// What is done with the results of a projection.
+#[derive(Clone, Copy)]
+enum Epilogue {
+    Plain,
+    /// Added to this.
+    Residual(Span),
+    /// An activation of the first matrix's result times the second's.
+    Gate(Activation),
+}
+
+/// One matrix of a step, and where its results go.
+#[derive(Clone, Copy)]
+struct Item<'m, 'a> {
+    matrix: &'m Matrix<'a>,
+    bias: Option<&'m Matrix<'a>>,
+    to: Span,
+}
+
+/// The smallest span that holds all of these, which are of one buffer.
+fn cover(spans: &[Span]) -> Span {
+    let first = spans.iter().map(|s| s.offset).min().unwrap_or(0);
+    let end = spans.iter().map(|s| s.offset + s.bytes).max().unwrap_or(0);
+    Span { space: spans[0].space, offset: first, bytes: end - first }
+}
+
+impl Builder<'_> {
+    /// A layer, with every part fused that the options name and the model allows.
+    pub(super) fn fused_layer(
+        &mut self,
+        index: u32,
+        layer: &Layer<'_>,
+        s: &Slots,
+        keys: Span,
+        values: Span,
+    ) -> Result<(), Error> {
+        let c = self.config;
+        let parts = self.options.fusion.parts();
+        let attention = fuses_attention(c, self.options);
+        let inputs = [&layer.attn_q, &layer.attn_k, &layer.attn_v];
+        let norm = parts.norm && inputs.iter().all(|m| self.fits(m, false, true));
+        let biased = layer.attn_q_bias.is_some() || layer.attn_k_bias.is_some() || layer.attn_v_bias.is_some();
+        let f = self.fused;
+        let to = if attention { [f.q, f.k, f.v] } else { [s.q.projected, s.k.projected, s.v.projected] };
+        // A bias belongs to the projection wherever the attention is fused.
+        let fused_bias = norm || (attention && biased && inputs.iter().all(|m| self.fits(m, false, false)));
+        let names = ["attn_q", "attn_k", "attn_v"];
+        let biases = [&layer.attn_q_bias, &layer.attn_k_bias, &layer.attn_v_bias];
+        if !norm {
+            self.norm("attn_norm", "attn_norm_weight", &layer.attn_norm, s.state, s.normed, s.weighted)?;
+        }
+        if fused_bias {
+            let items: [Item<'_, '_>; 3] =
+                std::array::from_fn(|i| Item { matrix: inputs[i], bias: biases[i].as_ref(), to: to[i] });
+            let (x, weight) = if norm { (s.state, Some(&layer.attn_norm)) } else { (s.weighted, None) };
+            if parts.qkv {
+                self.project("attn_qkv", &items, x, weight, Epilogue::Plain)?;
+            } else {
+                for (name, item) in names.into_iter().zip(items) {
+                    self.project(name, &[item], x, weight, Epilogue::Plain)?;
+                }
+            }
+        } else {
+            for i in 0..3 {
+                self.matvec(names[i], inputs[i], s.weighted, to[i])?;
+            }
+        }
+        if attention && (fused_bias || !biased) {
+            self.fused_attention(index, layer, keys, values, s.attention)?;
+        } else {
+            self.plain_attention(index, layer, s, keys, values, !fused_bias)?;
+        }
+
+        let residual = |this: &Self, matrix: &Matrix<'_>, post: &Option<Matrix<'_>>| {
+            parts.feed_forward && post.is_none() && this.fits(matrix, false, false)
+        };
+        if residual(self, &layer.attn_output, &layer.attn_post_norm) {
+            let item = Item { matrix: &layer.attn_output, bias: None, to: s.middle };
+            self.project("attn_output", &[item], s.attention, None, Epilogue::Residual(s.state))?;
+        } else {
+            self.matvec("attn_output", &layer.attn_output, s.attention, s.projected)?;
+            let names = ["attn_post_norm", "attn_post_norm_weight"];
+            let added = self.post_norm(names, layer.attn_post_norm.as_ref(), s, s.projected)?;
+            self.binary("attn_residual", &k::ADD, s.state, added, s.middle)?;
+        }
+
+        self.fused_gates(layer, s)?;
+        if residual(self, &layer.ffn_down, &layer.ffn_post_norm) {
+            let item = Item { matrix: &layer.ffn_down, bias: None, to: s.state };
+            self.project("ffn_down", &[item], s.hidden, None, Epilogue::Residual(s.middle))?;
+        } else {
+            self.matvec("ffn_down", &layer.ffn_down, s.hidden, s.down)?;
+            let names = ["ffn_post_norm", "ffn_post_norm_weight"];
+            let added = self.post_norm(names, layer.ffn_post_norm.as_ref(), s, s.down)?;
+            self.binary("ffn_residual", &k::ADD, s.middle, added, s.state)?;
+        }
+        Ok(())
+    }
+
+    fn fused_gates(&mut self, layer: &Layer<'_>, s: &Slots) -> Result<(), Error> {
+        let parts = self.options.fusion.parts();
+        let (gate, up) = (&layer.ffn_gate, &layer.ffn_up);
+        let pair = parts.feed_forward && self.fits(gate, true, parts.norm) && self.pairs(gate, up);
+        let norm = parts.norm && (pair || [gate, up].iter().all(|m| self.fits(m, false, true)));
+        if !norm {
+            self.norm("ffn_norm", "ffn_norm_weight", &layer.ffn_norm, s.middle, s.normed, s.weighted)?;
+        }
+        let (x, weight) = if norm { (s.middle, Some(&layer.ffn_norm)) } else { (s.weighted, None) };
+        let item = |matrix, to| Item { matrix, bias: None, to };
+        if pair {
+            let items = [item(gate, s.hidden), item(up, s.hidden)];
+            return self.project("ffn_gate_up", &items, x, weight, Epilogue::Gate(self.config.activation));
+        }
+        if norm {
+            self.project("ffn_gate", &[item(gate, s.gate)], x, weight, Epilogue::Plain)?;
+            self.project("ffn_up", &[item(up, s.up)], x, weight, Epilogue::Plain)?;
+        } else {
+            self.matvec("ffn_gate", gate, x, s.gate)?;
+            self.matvec("ffn_up", up, x, s.up)?;
+        }
+        self.activation(s.gate, s.activated)?;
+        self.binary("ffn_multiply", &k::MUL, s.activated, s.up, s.hidden)
+    }
+
+    /// The last norm and the output head.
+    pub(super) fn fused_head(&mut self, norm: &Matrix<'_>, head: &Matrix<'_>, s: &Slots) -> Result<bool, Error> {
+        if !self.options.fusion.parts().norm || !self.fits(head, false, true) {
+            return Ok(false);
+        }
+        let item = Item { matrix: head, bias: None, to: s.logits };
+        self.project("output", &[item], s.state, Some(norm), Epilogue::Plain)?;
+        Ok(true)
+    }
+
+    fn cut(&self, matrix: &Matrix<'_>, rows: u32, gated: bool, norm: bool) -> Option<Tiling> {
+        let tuning = &self.options.tuning.fused;
+        let work = Cut { ty: matrix.ty, columns: matrix.columns, rows, gated, norm };
+        let tiling = Tiling::new(&work, tuning.threads, tuning.groups, tuning)?;
+        let limits = &self.options.limits;
+        (tiling.shared_bytes() <= limits.shared_memory && tiling.threads <= limits.workgroup).then_some(tiling)
+    }
+
+    /// Whether a projection can be a fused step.
+    fn fits(&self, matrix: &Matrix<'_>, gated: bool, norm: bool) -> bool {
+        self.cut(matrix, matrix.rows, gated, norm).is_some()
+    }
+
+    /// Whether two matrices can be one step.
+    fn pairs(&self, a: &Matrix<'_>, b: &Matrix<'_>) -> bool {
+        let places = (self.weights.whole(a), self.weights.whole(b));
+        let (Some(a_at), Some(b_at)) = places else { return false };
+        let spans = [a_at.quants, b_at.quants];
+        let same = a.ty == b.ty && a.columns == b.columns && spans[0].space == spans[1].space;
+        same && cover(&spans).bytes <= self.options.limits.range
+    }
+
+    /// Projections of one vector; matrices that can be one step are.
+    fn project(
+        &mut self,
+        name: &'static str,
+        items: &[Item<'_, '_>],
+        x: Span,
+        norm: Option<&Matrix<'_>>,
+        epilogue: Epilogue,
+    ) -> Result<(), Error> {
+        let mut rest = items;
+        while let Some(first) = rest.first() {
+            let like = |item: &&Item<'_, '_>| {
+                let together = [first.to, item.to];
+                self.pairs(first.matrix, item.matrix)
+                    && together[0].space == together[1].space
+                    && (item.bias.is_some() == first.bias.is_some())
+            };
+            let count = 1 + rest[1..].iter().take_while(like).count();
+            let (group, others) = rest.split_at(count);
+            rest = others;
+            if let [item] = group {
+                for part in self.weights.parts(item.matrix) {
+                    let sub = |span: Span| Span {
+                        offset: span.offset + 4 * u64::from(part.first_row),
+                        bytes: 4 * u64::from(part.rows),
+                        ..span
+                    };
+                    let epilogue = match epilogue {
+                        Epilogue::Residual(span) => Epilogue::Residual(sub(span)),
+                        other => other,
+                    };
+                    let piece = Item { to: sub(item.to), ..*item };
+                    let places = [(part.placed.quants, part.placed.scales, part.rows, part.first_row)];
+                    self.product(name, &[piece], &places, x, norm, epilogue)?;
+                }
+            } else {
+                let place = |item: &Item<'_, '_>| {
+                    let placed = self.weights.whole(item.matrix).expect("pairs are whole");
+                    (placed.quants, placed.scales, item.matrix.rows, 0)
+                };
+                let places: Vec<_> = group.iter().map(place).collect();
+                self.product(name, group, &places, x, norm, epilogue)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One dispatch; `places` are quants, scales, rows and the first row of each item.
+    fn product(
+        &mut self,
+        name: &'static str,
+        items: &[Item<'_, '_>],
+        places: &[(Span, Option<Span>, u32, u32)],
+        x: Span,
+        norm: Option<&Matrix<'_>>,
+        epilogue: Epilogue,
+    ) -> Result<(), Error> {
+        let matrix = items[0].matrix;
+        let gated = matches!(epilogue, Epilogue::Gate(_));
+        let rows: u32 = if gated { places[0].2 } else { places.iter().map(|p| p.2).sum() };
+        let tiling = self.cut(matrix, rows, gated, norm.is_some()).ok_or_else(|| Error::Unfused {
+            step: name.to_owned(),
+            columns: matrix.columns,
+        })?;
+        let quants = cover(&places.iter().map(|p| p.0).collect::<Vec<_>>());
+        let scale_spans: Vec<Span> = places.iter().filter_map(|p| p.1).collect();
+        let scales = if scale_spans.is_empty() { quants } else { cover(&scale_spans) };
+        let bias_spans: Vec<Span> =
+            items.iter().filter_map(|i| i.bias).map(|b| self.weights.of(b).quants).collect();
+        let bias = if bias_spans.is_empty() { x } else { cover(&bias_spans) };
+        let result = cover(&items.iter().map(|i| i.to).collect::<Vec<_>>());
+        let offset = |spans: &[Span], from: Span, i: usize, unit: u64| {
+            spans.get(i).map_or(0, |span| ((span.offset - from.offset) / unit) as u32)
+        };
+        let quant_spans: Vec<Span> = places.iter().map(|p| p.0).collect();
+        let first_row = places[0].3;
+        let ends: [u32; 3] = std::array::from_fn(|i| {
+            if gated { rows } else { places.iter().take(i + 1).map(|p| p.2).sum() }
+        });
+        let gap = |i: usize| {
+            let before = ends[i - 1];
+            items.get(i).filter(|_| !gated).map_or(0, |item| {
+                ((item.to.offset - result.offset) / 4) as u32 - before
+            })
+        };
+        let mut push = vec![ends[0], ends[1], rows];
+        push.extend((0..3).map(|i| offset(&quant_spans, quants, i, 16)));
+        push.extend((0..3).map(|i| offset(&scale_spans, scales, i, 4)));
+        push.extend((0..3).map(|i| offset(&bias_spans, bias, i, 4) + first_row));
+        push.extend([gap(1), gap(2), self.config.epsilon.to_bits()]);
+
+        let residual = if let Epilogue::Residual(span) = epilogue { span } else { x };
+        let norm_span = norm.map_or(x, |n| self.weights.of(n).quants);
+        let bindings = vec![quants, scales, x, norm_span, residual, bias, result];
+        let kind = match epilogue {
+            Epilogue::Plain => 0,
+            Epilogue::Residual(_) => 1,
+            Epilogue::Gate(Activation::Silu) => 2,
+            Epilogue::Gate(Activation::Gelu) => 3,
+        };
+        let constants = vec![
+            (2, matrix.columns),
+            (3, tiling.units),
+            (4, u32::from(norm.is_some())),
+            (5, kind),
+            (6, u32::from(!bias_spans.is_empty())),
+            (7, tiling.activations),
+            (8, tiling.partials),
+            (9, tiling.sums),
+            (32, tiling.squares),
+        ];
+        let kernel = fused_kernel("fused_matvec", matrix.ty, self.options.features.dot);
+        self.push_with(
+            name,
+            kernel,
+            Shape { workgroup: tiling.threads, rows: tiling.rows },
+            bindings,
+            push,
+            constants,
+            [tiling.groups.into(), 1],
+            None,
+        )
+    }
+
+    fn fused_attention(
+        &mut self,
+        index: u32,
+        layer: &Layer<'_>,
+        keys: Span,
+        values: Span,
+        to: Span,
+    ) -> Result<(), Error> {
+        let (c, f) = (self.config, self.fused);
+        let t = self.options.tuning.fused;
+        let splits = splits(c, self.options);
+        let context = self.options.context;
+        let window = c.layer_window(index).unwrap_or(context);
+        let table = self.rope_tables[c.layer_rope(index)];
+        let qkv = cover(&[f.q, f.k, f.v]);
+        let at = |span: Span| ((span.offset - qkv.offset) / 4) as u32;
+        let norm = |m: &Option<Matrix<'_>>| m.as_ref().map_or(table, |m| self.weights.of(m).quants);
+        let (q_norm, k_norm) = (norm(&layer.attn_q_norm), norm(&layer.attn_k_norm));
+        let bindings =
+            vec![self.step, table, qkv, q_norm, k_norm, keys, values, f.parts, f.counters, to];
+        let push = vec![
+            c.heads,
+            c.kv_heads,
+            context,
+            window,
+            (c.attention_scale as f32).to_bits(),
+            c.epsilon.to_bits(),
+            splits,
+            at(f.k),
+            at(f.v),
+        ];
+        self.push_with(
+            "attention",
+            &k::FUSED_ATTENTION,
+            Shape { workgroup: attention_threads(c, self.options), rows: 1 },
+            bindings,
+            push,
+            attention_constants(c, layer.attn_q_norm.is_some(), t.tile),
+            [c.kv_heads.into(), splits.into()],
+            Some(Reach { axis: 1, positions: SHARE * t.tile }),
+        )
+    }
+
+    #[allow(clippy::too_many_arguments)] // the parts of a dispatch
+    pub(super) fn push_with(
+        &mut self,
+        name: &'static str,
+        kernel: &'static k::Kernel,
+        shape: Shape,
+        bindings: Vec<Span>,
+        push: Vec<u32>,
+        constants: Vec<(u32, u32)>,
+        grid: [u64; 2],
+        reach: Option<Reach>,
+    ) -> Result<(), Error> {
+        self.push(name, kernel, shape, bindings, push, grid)?;
+        if let Some(Step { work: Work::Dispatch(Dispatch { constants: c, reach: r, .. }), .. }) =
+            self.steps.last_mut()
+        {
+            (*c, *r) = (constants, reach);
+        }
+        Ok(())
+    }
+}
+
+/// The build of a fused kernel for a weight format.
+pub(super) fn fused_kernel(
+    stem: &str,
+    ty: crate::quant::WeightType,
+    native_dot: bool,
+) -> &'static k::Kernel {
+    let plain = if native_dot || !ty.is_quantized() { "" } else { "_plain" };
+    let name = format!("{stem}_{}{plain}", ty.to_string().to_lowercase());
+    k::Kernel::by_name(&name).expect("the shaders have a build for each format")
+}

@@ -1,0 +1,235 @@
+//! All layers in one resident dispatch.
+//!
+//! The kernel (`persistent.comp`) walks the same five steps a layer as the fused plan, with barriers of its own between
+//! them. What differs from layer to layer (where matrices, norms and caches begin) is a table in the constants. The kernel
+//! is made for the plain case: one weight format in all layers, one allocation of weights, one rotation, no biases and no
+//! norms behind the parts. Everything else is refused here by name, and `--fusion all` does it.
+
+use super::decode::Builder;
+use super::fused::{attention_buffers, attention_constants, attention_shared_bytes, fused_kernel, fuses_attention, splits};
+use super::layout::{Arena, Limits};
+use super::tile::{Tiling, Work as Cut};
+use super::{Error, Options, Shape, Space, Span};
+use crate::model::{Activation, Config, Matrix, Model};
+
+/// Words of a layer in the kernel's table.
+const LAYER_WORDS: usize = 21;
+/// Words before the counters in the control buffer, and the place of the one that says that a wait was given up.
+const CONTROL_WORDS: u64 = 3;
+/// See [`CONTROL_WORDS`].
+const FAILED_WORD: u64 = 2;
+
+/// Spans of the resident kernel beside those of the plan.
+pub(super) struct Resident {
+    /// The layers' table, behind the rotations in the constants.
+    pub table: Span,
+    /// Queries, keys and values, without gaps.
+    qkv: Span,
+    parts: Span,
+    control: Span,
+}
+
+impl Resident {
+    pub(super) fn new(c: &Config, options: &Options, constants: &mut Arena, arena: &mut Arena) -> Self {
+        let parts = c.heads * splits(c, options) * (c.head_dim + 2);
+        Self {
+            table: constants.take(4 * LAYER_WORDS as u64 * u64::from(c.layers)),
+            qkv: arena.floats((c.q_dim() + 2 * c.kv_dim()).into()),
+            parts: arena.floats(parts.into()),
+            control: Span {
+                space: Space::Control,
+                offset: 0,
+                bytes: 4 * (CONTROL_WORDS + u64::from(c.kv_heads)),
+            },
+        }
+    }
+
+    pub(super) fn control_bytes(&self) -> u64 {
+        self.control.bytes
+    }
+
+    /// The word that is not zero if a wait was given up.
+    pub(super) fn failed(&self) -> Span {
+        Span { offset: self.control.offset + 4 * FAILED_WORD, bytes: 4, ..self.control }
+    }
+}
+
+/// What the plan gives to the resident step.
+pub(super) struct Streams {
+    pub state: Span,
+    pub middle: Span,
+    pub attention: Span,
+    pub hidden: Span,
+}
+
+fn refuse(what: impl Into<String>) -> Error {
+    Error::NotResident { what: what.into() }
+}
+
+/// The span of `bytes` bytes from the beginning of a buffer, if it can be bound.
+fn whole(space: Space, bytes: u64, what: &str, limits: &Limits) -> Result<Span, Error> {
+    limits.check_range(what, bytes)?;
+    Ok(Span { space, offset: 0, bytes })
+}
+
+impl Builder<'_> {
+    /// Adds the step; returns the layers' table.
+    pub(super) fn resident(
+        &mut self,
+        model: &Model<'_>,
+        r: &Resident,
+        streams: &Streams,
+        caches: &[(Span, Span)],
+    ) -> Result<Vec<u32>, Error> {
+        let (c, o) = (self.config, self.options);
+        let ty = model.layers[0].attn_q.ty;
+        let (Some(weights), cache) = (self.weights.allocations.first(), &caches[0].0) else {
+            return Err(refuse("a model without weights"));
+        };
+        if !o.features.memory_model || !fuses_attention(c, o) {
+            return Err(refuse("this device or the shape of these heads"));
+        }
+        let matrices = |l: &crate::model::Layer<'_>| {
+            [l.attn_q, l.attn_k, l.attn_v, l.attn_output, l.ffn_gate, l.ffn_up, l.ffn_down].map(|m| (m.ty, m.name.to_owned()))
+        };
+        let odd = model.layers.iter().flat_map(matrices).find(|m| m.0 != ty || !m.0.is_quantized());
+        if let Some((odd, name)) = odd {
+            return Err(refuse(format!("tensor {name} in {odd} (the layers must have one quantised format)")));
+        }
+        let extra = model.layers.iter().any(|l| {
+            [&l.attn_q_bias, &l.attn_k_bias, &l.attn_v_bias, &l.attn_post_norm, &l.ffn_post_norm]
+                .iter()
+                .any(|m| m.is_some())
+        });
+        if extra || c.ropes.len() > 1 {
+            return Err(refuse("biases, norms behind the parts of a layer, or several rotations"));
+        }
+        if self.weights.allocations.len() > 1 {
+            return Err(refuse("weights in several allocations"));
+        }
+        let cache_end = caches.iter().map(|(_, v)| v.offset + v.bytes).max().unwrap_or(0);
+        if caches.iter().any(|(k, v)| k.space != cache.space || v.space != cache.space) {
+            return Err(refuse("a cache in several allocations"));
+        }
+        let weights = whole(Space::Weights(0), *weights, "all weights", &o.limits)?;
+        let cache = whole(cache.space, cache_end, "the cache", &o.limits)?;
+
+        let cut = |columns, rows, gated, norm| {
+            let t = &o.tuning.fused;
+            let work = Cut { ty, columns, rows, gated, norm };
+            Tiling::new(&work, t.resident_threads, t.resident_groups, t)
+                .filter(|tiling| tiling.threads == t.resident_threads)
+                .ok_or_else(|| refuse(format!("a width of {columns} columns")))
+        };
+        let qkv = cut(c.embedding, c.q_dim() + 2 * c.kv_dim(), false, true)?;
+        let out = cut(c.q_dim(), c.embedding, false, false)?;
+        let gates = cut(c.embedding, c.feed_forward, true, true)?;
+        let down = cut(c.feed_forward, c.embedding, false, false)?;
+        let all = [qkv, out, gates, down];
+        let most = |f: fn(&Tiling) -> u32| all.iter().map(f).max().unwrap_or(0);
+        let (activations, partials) = (most(|t| t.activations), most(|t| t.partials));
+        let (sums, squares) = (most(|t| t.sums), most(|t| t.squares));
+        let (threads, tile) = (o.tuning.fused.resident_threads, o.tuning.fused.tile);
+        let (values, merge) = attention_buffers(c, threads, tile);
+        let (activations, partials) = (activations.max(values), partials.max(merge));
+        let shared = 24 * activations
+            + 4 * (partials + sums + squares + 2)
+            + attention_shared_bytes(c, threads, tile);
+        let lanes = c.heads / c.kv_heads * c.head_dim / 8;
+        if shared > o.limits.shared_memory || lanes.max(tile) > threads {
+            let have = o.limits.shared_memory;
+            return Err(refuse(format!(
+                "{shared} bytes of shared memory (there are {have}) and {lanes} invocations (there are {threads})"
+            )));
+        }
+
+        let mut constants = vec![(7, activations), (8, partials), (9, sums), (32, squares)];
+        constants.extend(attention_constants(c, model.layers[0].attn_q_norm.is_some(), o.tuning.fused.tile));
+        constants.extend([
+            (16, c.embedding),
+            (17, c.q_dim()),
+            (18, c.kv_dim()),
+            (19, c.feed_forward),
+            (28, u32::from(c.activation == Activation::Gelu)),
+            (29, u32::from(!o.no_grid_barrier)),
+            (30, u32::from(!o.no_prefetch)),
+        ]);
+        for (i, t) in (0..).zip(all) {
+            constants.extend([(20 + 2 * i, t.rows), (21 + 2 * i, t.units)]);
+        }
+        let kernel = fused_kernel("persistent", ty, o.features.dot);
+        let rope = self.rope_tables[0];
+        let bindings = vec![
+            weights,
+            weights,
+            weights,
+            r.table,
+            self.step,
+            rope,
+            streams.state,
+            streams.middle,
+            r.qkv,
+            streams.attention,
+            streams.hidden,
+            r.parts,
+            cache,
+            r.control,
+            streams.state,
+            streams.middle,
+            streams.attention,
+            streams.hidden,
+        ];
+        let push = vec![
+            c.layers,
+            c.heads,
+            c.kv_heads,
+            o.context,
+            (c.attention_scale as f32).to_bits(),
+            c.epsilon.to_bits(),
+            splits(c, o),
+        ];
+        let groups = o.tuning.fused.resident_groups;
+        let shape = Shape { workgroup: o.tuning.fused.resident_threads, rows: 1 };
+        self.push_with("layers", kernel, shape, bindings, push, constants, [groups.into(), 1], None)?;
+        Ok(self.layer_table(model, caches))
+    }
+
+    fn layer_table(&self, model: &Model<'_>, caches: &[(Span, Span)]) -> Vec<u32> {
+        let c = self.config;
+        let mut words = Vec::with_capacity(LAYER_WORDS * model.layers.len());
+        for ((index, layer), (keys, values)) in (0..).zip(&model.layers).zip(caches) {
+            let matrices = [
+                &layer.attn_q,
+                &layer.attn_k,
+                &layer.attn_v,
+                &layer.attn_output,
+                &layer.ffn_gate,
+                &layer.ffn_up,
+                &layer.ffn_down,
+            ];
+            let placed = matrices.map(|m| self.weights.of(m));
+            words.extend(placed.map(|p| (p.quants.offset / 16) as u32));
+            words.extend(placed.map(|p| p.scales.map_or(0, |s| (s.offset / 4) as u32)));
+            let vec4 = |m: Option<&Matrix<'_>>| {
+                m.map_or(0, |m| (self.weights.of(m).quants.offset / 16) as u32)
+            };
+            words.extend([
+                vec4(Some(&layer.attn_norm)),
+                vec4(Some(&layer.ffn_norm)),
+                vec4(layer.attn_q_norm.as_ref()),
+                vec4(layer.attn_k_norm.as_ref()),
+                c.layer_window(index).unwrap_or(self.options.context),
+                (keys.offset / 16) as u32,
+                (values.offset / 16) as u32,
+            ]);
+        }
+        words
+    }
+}
+
+impl Options {
+    /// Whether this asks for the resident kernel.
+    pub fn resident(&self) -> bool {
+        self.fusion == super::Fusion::Persistent
+    }
+}
