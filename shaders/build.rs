@@ -58,7 +58,7 @@ fn main() {
         }
     }
     write!(consts, "/// Every kernel, by name.\npub static KERNELS: [&Kernel; {count}] = [{list}];\n")
-    .expect("writing to a string");
+        .expect("writing to a string");
     std::fs::write(out.join("kernels.rs"), consts).unwrap_or_else(|e| fail(&format!("cannot write: {e}")));
 }
 

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{FetchArgs, SynthArgs, TokenizeArgs};
-use crate::sampling::SamplingArgs;
+
 use crate::levers::LeverArgs;
+use crate::sampling::SamplingArgs;
 use crate::vk::{Kind, Selector};
 
 /// Decodes GGUF language models on Vulkan, one dispatch and one barrier at a time, to be measured.

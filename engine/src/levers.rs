@@ -95,7 +95,8 @@ fn parse_tuning(text: &str, own: Tuning) -> Result<Tuning, Error> {
     let mut tuning = own;
     let f = &mut tuning.fused;
     for pair in text.split(',') {
-        let wrong = || Error::Usage(format!("--tuning: {pair:?} is not a name=number that this engine knows"));
+        let wrong =
+            || Error::Usage(format!("--tuning: {pair:?} is not a name=number that this engine knows"));
         let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
         let value: u32 = value.parse().map_err(|_| wrong())?;
         let (field, threads) = match name {
@@ -109,7 +110,10 @@ fn parse_tuning(text: &str, own: Tuning) -> Result<Tuning, Error> {
             "resident-threads" => (&mut f.resident_threads, true),
             _ => return Err(wrong()),
         };
-        if value == 0 || value > 1 << 16 || (threads && !(value.is_power_of_two() && (8..=1024).contains(&value))) {
+        if value == 0
+            || value > 1 << 16
+            || (threads && !(value.is_power_of_two() && (8..=1024).contains(&value)))
+        {
             return Err(Error::Usage(format!("--tuning: {pair:?} is outside what makes sense")));
         }
         *field = value;

@@ -19,8 +19,8 @@ use crate::vk::Record;
 pub(super) fn execute(common: &Common, args: &BenchArgs) -> Result<(), Error> {
     let file = open_model(common)?;
     let gguf = parse(&file)?;
-    let model = Model::from_gguf(&gguf)
-        .map_err(|source| Error::Model { name: file.source().to_owned(), source })?;
+    let model =
+        Model::from_gguf(&gguf).map_err(|source| Error::Model { name: file.source().to_owned(), source })?;
     let trained = model.config.context;
     let context = args.depth.saturating_add(args.tokens);
     if context > trained {
@@ -140,7 +140,9 @@ fn table(r: &results::Bench) -> String {
             r.bytes_per_token as f64 * median / 1e9
         ),
         decode_lines(&r.decode),
-        r.decode.gpu_us_per_token.map_or(String::new(), |us| format!("device      {us:.1} us a token on its own clock")),
+        r.decode
+            .gpu_us_per_token
+            .map_or(String::new(), |us| format!("device      {us:.1} us a token on its own clock")),
     ]
     .join("\n")
     .trim_end()

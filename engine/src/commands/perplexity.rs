@@ -32,7 +32,8 @@ pub(super) fn execute(common: &Common, args: &PerplexityArgs) -> Result<(), Erro
     match args.via {
         ViaArg::Decode => {
             let opened = open_device(common)?;
-            let mut session = Session::with(&opened, &loaded.model, task.ctx, &args.levers.setup(opened.tuning())?)?;
+            let mut session =
+                Session::with(&opened, &loaded.model, task.ctx, &args.levers.setup(opened.tuning())?)?;
             score = task.run(&loaded.tokenizer, |token, first, score| {
                 if first {
                     session.reset();

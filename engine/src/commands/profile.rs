@@ -18,8 +18,8 @@ use crate::vk::Record;
 pub(super) fn execute(common: &Common, args: &ProfileArgs) -> Result<(), Error> {
     let file = open_model(common)?;
     let gguf = parse(&file)?;
-    let model = Model::from_gguf(&gguf)
-        .map_err(|source| Error::Model { name: file.source().to_owned(), source })?;
+    let model =
+        Model::from_gguf(&gguf).map_err(|source| Error::Model { name: file.source().to_owned(), source })?;
     let trained = model.config.context;
     let context = args.depth.saturating_add(args.tokens);
     if context > trained {
@@ -110,14 +110,24 @@ fn table(r: &results::Profile) -> String {
     let mut lines = vec![
         model_line(&r.model),
         device_line(&r.device),
-        format!("{:22} {:24} {:18} {:>5} {:>9} {:>8} {:>9} {:>8}", "step", "kernel", "grid", "count", "us", "us each", "MB each", "GB/s"),
+        format!(
+            "{:22} {:24} {:18} {:>5} {:>9} {:>8} {:>9} {:>8}",
+            "step", "kernel", "grid", "count", "us", "us each", "MB each", "GB/s"
+        ),
     ];
     for row in &r.rows {
         let each = row.us / row.count as f64;
         let mb = row.weight_bytes as f64 / 1e6;
         lines.push(format!(
             "{:22} {:24} {:18} {:>5} {:>9.1} {:>8.2} {:>9.3} {:>8.0}",
-            row.step, row.kernel, row.shape, row.count, row.us, each, mb, mb * 1e3 / each
+            row.step,
+            row.kernel,
+            row.shape,
+            row.count,
+            row.us,
+            each,
+            mb,
+            mb * 1e3 / each
         ));
     }
     lines.push(format!(

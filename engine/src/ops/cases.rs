@@ -7,7 +7,7 @@
 
 use zinc_shaders as k;
 
-use super::{Case, Expected, matrices, variants};
+use super::{Case, Expected, fused, matrices, variants};
 use crate::plan::{Shape, Tuning};
 use crate::reference;
 
@@ -45,6 +45,7 @@ pub(super) fn all(tuning: &Tuning) -> Vec<Case> {
     cases.extend(attention.iter().map(|a| maker.softmax(a)));
     cases.extend(attention.iter().map(|a| maker.weighted_sum(a)));
     variants::add(&mut maker, &mut cases);
+    fused::add(&mut maker, &mut cases);
     cases
 }
 
@@ -133,6 +134,7 @@ impl Maker {
             inputs: vec![bytes(&x)],
             push: vec![count, epsilon.to_bits()],
             grid: [1, 1],
+            constants: Vec::new(),
             control: (0, 3, FLIP),
         }
     }
@@ -153,6 +155,7 @@ impl Maker {
             inputs: vec![bytes(&a), bytes(&b)],
             push: vec![count],
             grid: self.over_elements(count),
+            constants: Vec::new(),
             control: (1, 3, FLIP),
         }
     }
@@ -174,6 +177,7 @@ impl Maker {
             inputs: vec![bytes(&x)],
             push: vec![count],
             grid: self.over_elements(count),
+            constants: Vec::new(),
             control: (0, 3, FLIP),
         }
     }
@@ -211,6 +215,7 @@ impl Maker {
             push: vec![heads, head_dim, rope_dim],
             grid: self.over_elements(heads * head_dim / 2),
             expected,
+            constants: Vec::new(),
             control: (1, 3, FLIP),
         }
     }
@@ -230,6 +235,7 @@ impl Maker {
             push: vec![count],
             grid: self.over_elements(count),
             expected,
+            constants: Vec::new(),
             control: (0, 3, FLIP),
         }
     }
@@ -260,6 +266,7 @@ impl Maker {
             push,
             grid: [a.context.div_ceil(self.tuning.element), a.heads],
             expected,
+            constants: Vec::new(),
             control: (1, 3, FLIP),
         }
     }
@@ -290,6 +297,7 @@ impl Maker {
             push: vec![a.context, a.window],
             grid: [a.heads, 1],
             expected,
+            constants: Vec::new(),
             control: (0, 3, FLIP),
         }
     }
@@ -316,6 +324,7 @@ impl Maker {
             push: [a.push(), vec![a.window]].concat(),
             grid: self.over_elements(a.heads * a.head_dim),
             expected,
+            constants: Vec::new(),
             control: (1, 3, FLIP),
         }
     }

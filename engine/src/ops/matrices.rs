@@ -51,7 +51,7 @@ fn halves(ty: WeightType) -> &'static [usize] {
 
 /// For each weight of `blocks` the size of what its kernel adds up: where a minimum is subtracted, product and minimum
 /// count separately, since they may cancel.
-fn magnitudes(ty: WeightType, blocks: &[u8], weights: &[f32]) -> Vec<f64> {
+pub(super) fn magnitudes(ty: WeightType, blocks: &[u8], weights: &[f32]) -> Vec<f64> {
     let size = ty.block_bytes();
     let header = match ty {
         WeightType::Q4_1 => 4,
@@ -68,7 +68,7 @@ fn magnitudes(ty: WeightType, blocks: &[u8], weights: &[f32]) -> Vec<f64> {
 
 impl Maker {
     /// Blocks as they are in a file, with small, large and subnormal scales of either sign.
-    fn blocks(&mut self, ty: WeightType, elements: usize) -> Vec<u8> {
+    pub(super) fn blocks(&mut self, ty: WeightType, elements: usize) -> Vec<u8> {
         match ty {
             WeightType::F32 => return bytes(&self.floats(elements)),
             WeightType::F16 => {
@@ -99,7 +99,7 @@ impl Maker {
     }
 
     /// The inputs that hold a matrix: quants and, where there are any, scales.
-    fn repacked(&self, ty: WeightType, data: &[u8], elements: usize) -> Vec<Vec<u8>> {
+    pub(super) fn repacked(&self, ty: WeightType, data: &[u8], elements: usize) -> Vec<Vec<u8>> {
         let mut quants = vec![0; ty.quant_bytes(elements as u64) as usize];
         let mut scales = vec![0; ty.scale_bytes(elements as u64) as usize];
         repack(ty, data, &mut quants, &mut scales).expect("the cases have finite scales");
@@ -136,6 +136,7 @@ impl Maker {
             grid: [grid[0] as u32, grid[1] as u32],
             expected,
             // Sign of the first weight, or a high bit of the first scale.
+            constants: Vec::new(),
             control: (scale_input, if ty == WeightType::F32 { 3 } else { 1 }, FLIP),
             inputs,
         }
@@ -174,6 +175,7 @@ impl Maker {
             push: vec![columns, first, rows],
             grid: self.over_elements(count),
             expected,
+            constants: Vec::new(),
             control: (0, (row.min(rows - 1) as usize + 1) * row_quants - 1, FLIP),
             inputs,
         }

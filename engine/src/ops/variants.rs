@@ -47,6 +47,7 @@ impl Maker {
             inputs: vec![bytes(x)],
             push: [&[count], more_push].concat(),
             grid: self.over_elements(count),
+            constants: Vec::new(),
             control: (0, 3, FLIP),
         }
     }
@@ -112,6 +113,7 @@ impl Maker {
             inputs: vec![bytes(&x)],
             push: vec![width, epsilon.to_bits()],
             grid: [rows, 1],
+            constants: Vec::new(),
             control: (0, 3, FLIP),
         }
     }
@@ -132,6 +134,7 @@ impl Maker {
             inputs: vec![bytes(&a), bytes(&b)],
             push: vec![count, width],
             grid: self.over_elements(count),
+            constants: Vec::new(),
             control: (1, 3, FLIP),
         }
     }
@@ -166,6 +169,7 @@ impl Maker {
             push: vec![heads, head_dim, rope_dim],
             grid: self.over_elements(heads * head_dim / 2),
             expected,
+            constants: Vec::new(),
             control: (1, 3, FLIP),
         }
     }

@@ -195,7 +195,11 @@ pub fn decode(model: &Model<'_>, weights: &Placement, options: &Options) -> Resu
     let mut readback_bytes = readback.bytes;
     let failed = resident.as_ref().map(|r| {
         let word = Span { offset: readback.bytes.next_multiple_of(limits.alignment), bytes: 4, ..readback };
-        steps.push(Step { layer: None, name: "read_failed", work: Work::Copy { from: r.failed(), to: word } });
+        steps.push(Step {
+            layer: None,
+            name: "read_failed",
+            work: Work::Copy { from: r.failed(), to: word },
+        });
         readback_bytes = word.offset + word.bytes;
         word
     });
@@ -258,7 +262,15 @@ impl Builder<'_> {
             return Err(Error::Grid { step, x: grid[0], y: grid[1], most_x, most_y });
         }
         let grid = [grid[0] as u32, grid[1] as u32];
-        let work = Work::Dispatch(Dispatch { kernel, shape, bindings, push, constants: Vec::new(), grid, reach: None });
+        let work = Work::Dispatch(Dispatch {
+            kernel,
+            shape,
+            bindings,
+            push,
+            constants: Vec::new(),
+            grid,
+            reach: None,
+        });
         self.steps.push(Step { layer: self.layer, name, work });
         Ok(())
     }
@@ -451,7 +463,13 @@ impl Builder<'_> {
     }
 
     /// One dispatch for each part of the matrix, each for its own rows of the result.
-    pub(super) fn matvec(&mut self, name: &'static str, matrix: &Matrix<'_>, from: Span, to: Span) -> Result<(), Error> {
+    pub(super) fn matvec(
+        &mut self,
+        name: &'static str,
+        matrix: &Matrix<'_>,
+        from: Span,
+        to: Span,
+    ) -> Result<(), Error> {
         let Options { tuning, limits, .. } = *self.options;
         for part in self.weights.parts(matrix) {
             let Placed { quants, scales } = part.placed;

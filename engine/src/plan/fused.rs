@@ -120,13 +120,20 @@ pub(super) fn fuses_attention(c: &Config, options: &Options) -> bool {
         && c.head_dim.is_multiple_of(8)
         && c.heads / c.kv_heads <= MOST_GROUP
         && threads <= options.limits.workgroup
-        && attention_shared_bytes(c, threads, t.tile) + 16 * values + 4 * merge <= options.limits.shared_memory
+        && attention_shared_bytes(c, threads, t.tile) + 16 * values + 4 * merge
+            <= options.limits.shared_memory
 }
 
 /// Shared memory of the attention kernel, as attention.glsl declares it.
 pub(super) fn attention_shared_bytes(c: &Config, threads: u32, tile: u32) -> u32 {
     let group = c.heads / c.kv_heads;
-    4 * (2 * (group + 2) * c.head_dim + (group + 1) * 8 + group * threads + group * tile + group * 8 + threads + 1)
+    4 * (2 * (group + 2) * c.head_dim
+        + (group + 1) * 8
+        + group * threads
+        + group * tile
+        + group * 8
+        + threads
+        + 1)
 }
 
 /// The same, of the tile of values and of the merge.
@@ -193,7 +200,8 @@ impl Builder<'_> {
         let attention = fuses_attention(c, self.options);
         let inputs = [&layer.attn_q, &layer.attn_k, &layer.attn_v];
         let norm = parts.norm && inputs.iter().all(|m| self.fits(m, false, true));
-        let biased = layer.attn_q_bias.is_some() || layer.attn_k_bias.is_some() || layer.attn_v_bias.is_some();
+        let biased =
+            layer.attn_q_bias.is_some() || layer.attn_k_bias.is_some() || layer.attn_v_bias.is_some();
         let f = self.fused;
         let to = if attention { [f.q, f.k, f.v] } else { [s.q.projected, s.k.projected, s.v.projected] };
         // A bias belongs to the projection wherever the attention is fused.
@@ -277,7 +285,12 @@ impl Builder<'_> {
     }
 
     /// The last norm and the output head.
-    pub(super) fn fused_head(&mut self, norm: &Matrix<'_>, head: &Matrix<'_>, s: &Slots) -> Result<bool, Error> {
+    pub(super) fn fused_head(
+        &mut self,
+        norm: &Matrix<'_>,
+        head: &Matrix<'_>,
+        s: &Slots,
+    ) -> Result<bool, Error> {
         if !self.options.fusion.parts().norm || !self.fits(head, false, true) {
             return Ok(false);
         }
@@ -291,7 +304,8 @@ impl Builder<'_> {
         let work = Cut { ty: matrix.ty, columns: matrix.columns, rows, gated, norm };
         let tiling = Tiling::new(&work, tuning.threads, tuning.groups, tuning)?;
         let limits = &self.options.limits;
-        (tiling.shared_bytes() <= limits.shared_memory && tiling.threads <= limits.workgroup).then_some(tiling)
+        (tiling.shared_bytes() <= limits.shared_memory && tiling.threads <= limits.workgroup)
+            .then_some(tiling)
     }
 
     /// Whether a projection can be a fused step.
@@ -368,10 +382,9 @@ impl Builder<'_> {
         let matrix = items[0].matrix;
         let gated = matches!(epilogue, Epilogue::Gate(_));
         let rows: u32 = if gated { places[0].2 } else { places.iter().map(|p| p.2).sum() };
-        let tiling = self.cut(matrix, rows, gated, norm.is_some()).ok_or_else(|| Error::Unfused {
-            step: name.to_owned(),
-            columns: matrix.columns,
-        })?;
+        let tiling = self
+            .cut(matrix, rows, gated, norm.is_some())
+            .ok_or_else(|| Error::Unfused { step: name.to_owned(), columns: matrix.columns })?;
         let quants = cover(&places.iter().map(|p| p.0).collect::<Vec<_>>());
         let scale_spans: Vec<Span> = places.iter().filter_map(|p| p.1).collect();
         let scales = if scale_spans.is_empty() { quants } else { cover(&scale_spans) };
@@ -384,14 +397,14 @@ impl Builder<'_> {
         };
         let quant_spans: Vec<Span> = places.iter().map(|p| p.0).collect();
         let first_row = places[0].3;
-        let ends: [u32; 3] = std::array::from_fn(|i| {
-            if gated { rows } else { places.iter().take(i + 1).map(|p| p.2).sum() }
-        });
+        let ends: [u32; 3] =
+            std::array::from_fn(|i| if gated { rows } else { places.iter().take(i + 1).map(|p| p.2).sum() });
         let gap = |i: usize| {
             let before = ends[i - 1];
-            items.get(i).filter(|_| !gated).map_or(0, |item| {
-                ((item.to.offset - result.offset) / 4) as u32 - before
-            })
+            items
+                .get(i)
+                .filter(|_| !gated)
+                .map_or(0, |item| ((item.to.offset - result.offset) / 4) as u32 - before)
         };
         let mut push = vec![ends[0], ends[1], rows];
         push.extend((0..3).map(|i| offset(&quant_spans, quants, i, 16)));
@@ -450,8 +463,7 @@ impl Builder<'_> {
         let at = |span: Span| ((span.offset - qkv.offset) / 4) as u32;
         let norm = |m: &Option<Matrix<'_>>| m.as_ref().map_or(table, |m| self.weights.of(m).quants);
         let (q_norm, k_norm) = (norm(&layer.attn_q_norm), norm(&layer.attn_k_norm));
-        let bindings =
-            vec![self.step, table, qkv, q_norm, k_norm, keys, values, f.parts, f.counters, to];
+        let bindings = vec![self.step, table, qkv, q_norm, k_norm, keys, values, f.parts, f.counters, to];
         let push = vec![
             c.heads,
             c.kv_heads,
@@ -498,11 +510,7 @@ impl Builder<'_> {
 }
 
 /// The build of a fused kernel for a weight format.
-pub(super) fn fused_kernel(
-    stem: &str,
-    ty: crate::quant::WeightType,
-    native_dot: bool,
-) -> &'static k::Kernel {
+pub(super) fn fused_kernel(stem: &str, ty: crate::quant::WeightType, native_dot: bool) -> &'static k::Kernel {
     let plain = if native_dot || !ty.is_quantized() { "" } else { "_plain" };
     let name = format!("{stem}_{}{plain}", ty.to_string().to_lowercase());
     k::Kernel::by_name(&name).expect("the shaders have a build for each format")

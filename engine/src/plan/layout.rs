@@ -52,7 +52,6 @@ impl Limits {
     }
 }
 
-
 /// Where one matrix, or a part of its rows, lives on the device, repacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {

@@ -23,6 +23,7 @@ pub use decode::{Options, decode};
 pub(crate) use decode::{get_rows_dispatch, matvec_dispatch, rope_tables};
 pub use fused::{Fusion, Parts};
 pub use layout::{Arena, Arenas, Limits, Part, Placed, Placement, place};
+pub(crate) use tile::{Tiling, Work as Cut};
 
 use zinc_shaders::{Direction, Kernel};
 
@@ -322,7 +323,35 @@ pub struct FusedTuning {
 impl Tuning {
     /// A CPU driver such as lavapipe runs a workgroup on one core, eight invocations at a time in its vector lanes:
     /// small workgroups without idle lanes, and many rows each, since starting a workgroup costs more than a row.
-    pub const CPU: Self = Self { element: 64, reduce: 8, matvec: Shape { workgroup: 8, rows: 8 }, fused: FusedTuning { threads: 32, groups: 8, units: 8, attention_threads: 32, tile: 8, attention_groups: 16, resident_groups: 1, resident_threads: 8 } };
+    pub const CPU: Self = Self {
+        element: 64,
+        reduce: 8,
+        matvec: Shape { workgroup: 8, rows: 8 },
+        fused: FusedTuning {
+            threads: 32,
+            groups: 8,
+            units: 8,
+            attention_threads: 32,
+            tile: 8,
+            attention_groups: 16,
+            resident_groups: 1,
+            resident_threads: 8,
+        },
+    };
     /// A GPU wants enough workgroups to fill its processors, and 32 or 64 invocations in step.
-    pub const GPU: Self = Self { element: 64, reduce: 256, matvec: Shape { workgroup: 64, rows: 2 }, fused: FusedTuning { threads: 256, groups: 264, units: 8, attention_threads: 256, tile: 32, attention_groups: 264, resident_groups: 132, resident_threads: 256 } };
+    pub const GPU: Self = Self {
+        element: 64,
+        reduce: 256,
+        matvec: Shape { workgroup: 64, rows: 2 },
+        fused: FusedTuning {
+            threads: 256,
+            groups: 264,
+            units: 8,
+            attention_threads: 256,
+            tile: 32,
+            attention_groups: 264,
+            resident_groups: 132,
+            resident_threads: 256,
+        },
+    };
 }

@@ -6,7 +6,9 @@
 //! norms behind the parts. Everything else is refused here by name, and `--fusion all` does it.
 
 use super::decode::Builder;
-use super::fused::{attention_buffers, attention_constants, attention_shared_bytes, fused_kernel, fuses_attention, splits};
+use super::fused::{
+    attention_buffers, attention_constants, attention_shared_bytes, fused_kernel, fuses_attention, splits,
+};
 use super::layout::{Arena, Limits};
 use super::tile::{Tiling, Work as Cut};
 use super::{Error, Options, Shape, Space, Span};
@@ -90,11 +92,14 @@ impl Builder<'_> {
             return Err(refuse("this device or the shape of these heads"));
         }
         let matrices = |l: &crate::model::Layer<'_>| {
-            [l.attn_q, l.attn_k, l.attn_v, l.attn_output, l.ffn_gate, l.ffn_up, l.ffn_down].map(|m| (m.ty, m.name.to_owned()))
+            [l.attn_q, l.attn_k, l.attn_v, l.attn_output, l.ffn_gate, l.ffn_up, l.ffn_down]
+                .map(|m| (m.ty, m.name.to_owned()))
         };
         let odd = model.layers.iter().flat_map(matrices).find(|m| m.0 != ty || !m.0.is_quantized());
         if let Some((odd, name)) = odd {
-            return Err(refuse(format!("tensor {name} in {odd} (the layers must have one quantised format)")));
+            return Err(refuse(format!(
+                "tensor {name} in {odd} (the layers must have one quantised format)"
+            )));
         }
         let extra = model.layers.iter().any(|l| {
             [&l.attn_q_bias, &l.attn_k_bias, &l.attn_v_bias, &l.attn_post_norm, &l.ffn_post_norm]
@@ -132,9 +137,8 @@ impl Builder<'_> {
         let (threads, tile) = (o.tuning.fused.resident_threads, o.tuning.fused.tile);
         let (values, merge) = attention_buffers(c, threads, tile);
         let (activations, partials) = (activations.max(values), partials.max(merge));
-        let shared = 24 * activations
-            + 4 * (partials + sums + squares + 2)
-            + attention_shared_bytes(c, threads, tile);
+        let shared =
+            24 * activations + 4 * (partials + sums + squares + 2) + attention_shared_bytes(c, threads, tile);
         let lanes = c.heads / c.kv_heads * c.head_dim / 8;
         if shared > o.limits.shared_memory || lanes.max(tile) > threads {
             let have = o.limits.shared_memory;
@@ -210,9 +214,8 @@ impl Builder<'_> {
             let placed = matrices.map(|m| self.weights.of(m));
             words.extend(placed.map(|p| (p.quants.offset / 16) as u32));
             words.extend(placed.map(|p| p.scales.map_or(0, |s| (s.offset / 4) as u32)));
-            let vec4 = |m: Option<&Matrix<'_>>| {
-                m.map_or(0, |m| (self.weights.of(m).quants.offset / 16) as u32)
-            };
+            let vec4 =
+                |m: Option<&Matrix<'_>>| m.map_or(0, |m| (self.weights.of(m).quants.offset / 16) as u32);
             words.extend([
                 vec4(Some(&layer.attn_norm)),
                 vec4(Some(&layer.ffn_norm)),

@@ -10,7 +10,15 @@ use crate::gguf::Gguf;
 use crate::model::Model;
 
 fn limits() -> Limits {
-    Limits { alignment: 256, range: 1 << 27, allocation: 1 << 31, grid: [65535, 65535] }
+    Limits {
+        alignment: 256,
+        range: 1 << 27,
+        allocation: 1 << 31,
+        grid: [65535, 65535],
+        workgroup: 1024,
+        shared_memory: 32768,
+        target: Limits::TARGET,
+    }
 }
 
 fn with_plan<T>(options: Options, f: impl FnOnce(&Model<'_>, &Placement, &Plan) -> T) -> T {
@@ -22,7 +30,7 @@ fn with_plan<T>(options: Options, f: impl FnOnce(&Model<'_>, &Placement, &Plan) 
 }
 
 fn options() -> Options {
-    Options { context: 256, tuning: Tuning::CPU, limits: limits() }
+    Options::new(256, Tuning::CPU, limits())
 }
 
 #[test]
@@ -226,4 +234,54 @@ fn more_rows_than_one_grid_dimension_holds_continue_along_the_other() {
     assert!(grid[0] * grid[1] * 2 >= 151_936);
     let (_, grid) = matvec_dispatch(crate::quant::WeightType::F32, 1, shape, 65535);
     assert_eq!(grid, [1, 1]);
+}
+
+#[test]
+fn a_layer_with_everything_fused_is_five_dispatches_with_a_barrier_between_each() {
+    let fused = Options { fusion: Fusion::All, ..options() };
+    with_plan(fused, |model, _, plan| {
+        assert_eq!(plan.dispatches(), 5 * u64::from(model.config.layers) + 2);
+        for pair in plan.steps.windows(2) {
+            assert!(pair[0].conflicts(&pair[1]), "{} and {}", pair[0].label(), pair[1].label());
+        }
+        for step in &plan.steps {
+            for (span, _) in step.accesses() {
+                let in_buffer = matches!(span.space, Space::Weights(_))
+                    || span.offset + span.bytes <= plan.bytes(span.space);
+                assert!(in_buffer && span.offset % 256 == 0, "{}: {span:?}", step.label());
+            }
+        }
+    });
+}
+
+#[test]
+fn each_part_of_the_fusion_takes_dispatches_away_alone() {
+    let count = |fusion| with_plan(Options { fusion, ..options() }, |_, _, plan| plan.dispatches());
+    let none = count(Fusion::None);
+    for part in [Fusion::Norm, Fusion::Rope, Fusion::Ffn] {
+        assert!(count(part) < none && count(part) > count(Fusion::All), "{part:?}");
+    }
+}
+
+#[test]
+fn the_resident_kernel_is_refused_by_name_where_it_does_not_fit() {
+    let features = Features { dot: true, memory_model: true };
+    let resident = Options { fusion: Fusion::Persistent, features, ..options() };
+    let gguf = Gguf::parse(embedded::MODEL).unwrap();
+    let model = Model::from_gguf(&gguf).unwrap();
+    let refusal = |options: &Options, limits: Limits| {
+        let placement = place(&model, &limits).unwrap();
+        decode(&model, &placement, &Options { limits, ..*options }).map(|_| ()).unwrap_err().to_string()
+    };
+    let apart = refusal(&resident, Limits { target: 1, ..limits() });
+    assert!(apart.contains("several allocations") && apart.contains("--fusion all"), "{apart}");
+    let none = refusal(&Options { features: Features::default(), ..resident }, limits());
+    assert!(none.contains("this device"), "{none}");
+    let gpu = Options { tuning: Tuning::GPU, ..resident };
+    let small = refusal(&gpu, Limits { shared_memory: 16384, ..limits() });
+    assert!(small.contains("shared memory"), "{small}");
+    let placement = place(&model, &limits()).unwrap();
+    let plan = decode(&model, &placement, &gpu).unwrap();
+    assert_eq!(plan.dispatches(), 3);
+    assert!(plan.failed.is_some() && plan.uploads.len() == 1);
 }

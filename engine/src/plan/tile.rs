@@ -116,14 +116,19 @@ mod tests {
 
     #[test]
     fn every_row_is_in_one_tile_and_every_unit_in_one_register() {
-        for (columns, rows, gated) in
-            [(2560, 6144, false), (2560, 9728, true), (9728, 2560, false), (576, 960, false), (32, 1, true), (14336, 3, false)]
-        {
+        for (columns, rows, gated) in [
+            (2560, 6144, false),
+            (2560, 9728, true),
+            (9728, 2560, false),
+            (576, 960, false),
+            (32, 1, true),
+            (14336, 3, false),
+        ] {
             for ty in WeightType::ALL {
                 let t = tiling(ty, columns, rows, gated);
                 let units = columns / unit_columns(ty) * t.rows * if gated { 2 } else { 1 };
                 assert!(units <= t.units * t.threads && t.units <= MOST_UNITS, "{ty} {columns} {t:?}");
-                assert!(t.groups <= 264 && t.groups * t.rows <= rows.next_multiple_of(t.rows) , "{t:?}");
+                assert!(t.groups <= 264 && t.groups * t.rows <= rows.next_multiple_of(t.rows), "{t:?}");
             }
         }
     }

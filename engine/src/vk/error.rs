@@ -78,7 +78,9 @@ pub enum Error {
     #[error("the device's compute queue has no timestamps, so nothing can be timed on it")]
     NoTimestamps,
     /// A kernel that needs what the device lacks.
-    #[error("the kernel {kernel} needs the SPIR-V capability {capability}, which this device does not have; use --fusion none")]
+    #[error(
+        "the kernel {kernel} needs the SPIR-V capability {capability}, which this device does not have; use --fusion none"
+    )]
     Capability {
         /// The kernel.
         kernel: &'static str,
@@ -86,7 +88,9 @@ pub enum Error {
         capability: u32,
     },
     /// A kernel with more bindings than the device has.
-    #[error("the kernel {kernel} binds {need} storage buffers, and this device allows {have} (maxPerStageDescriptorStorageBuffers); use --fusion none")]
+    #[error(
+        "the kernel {kernel} binds {need} storage buffers, and this device allows {have} (maxPerStageDescriptorStorageBuffers); use --fusion none"
+    )]
     Bindings {
         /// The kernel.
         kernel: &'static str,

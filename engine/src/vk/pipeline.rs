@@ -97,7 +97,8 @@ fn build(device: &Device, dispatch: &Dispatch, null: bool, out: &mut Pipeline) -
     let module = unsafe { device.raw.create_shader_module(&info, None) }.during("vkCreateShaderModule")?;
     // A constant that a module does not declare is ignored.
     let entry = |id, offset| vk::SpecializationMapEntry { constant_id: id, offset, size: 4 };
-    let constants = [&[(WORKGROUP_SIZE_ID, shape.workgroup), (ROWS_ID, shape.rows)], &dispatch.constants[..]].concat();
+    let constants =
+        [&[(WORKGROUP_SIZE_ID, shape.workgroup), (ROWS_ID, shape.rows)], &dispatch.constants[..]].concat();
     let entries: Vec<_> = (0..).zip(&constants).map(|(i, (id, _))| entry(*id, 4 * i)).collect();
     let data: Vec<u8> = constants.iter().flat_map(|(_, value)| value.to_ne_bytes()).collect();
     let specialization = vk::SpecializationInfo::default().map_entries(&entries).data(&data);

@@ -339,11 +339,12 @@ impl Program {
                 queries.stamp(commands, 3 + 2 * index as u32);
             }
             if index == last {
-                let ends = if self.levers.barriers == Barriers::Every && wanted.logits && !self.has(Space::Tokens) {
-                    Ends::COPY_TO_HOST
-                } else {
-                    Ends::LAST
-                };
+                let ends =
+                    if self.levers.barriers == Barriers::Every && wanted.logits && !self.has(Space::Tokens) {
+                        Ends::COPY_TO_HOST
+                    } else {
+                        Ends::LAST
+                    };
                 self.barrier(commands, ends);
                 counts.barriers += 1;
                 if let Some(queries) = &self.queries {
@@ -445,9 +446,8 @@ struct Ends {
 
 const COMPUTE: vk::PipelineStageFlags = vk::PipelineStageFlags::COMPUTE_SHADER;
 const TRANSFER: vk::PipelineStageFlags = vk::PipelineStageFlags::TRANSFER;
-const SHADER: vk::AccessFlags = vk::AccessFlags::from_raw(
-    vk::AccessFlags::SHADER_READ.as_raw() | vk::AccessFlags::SHADER_WRITE.as_raw(),
-);
+const SHADER: vk::AccessFlags =
+    vk::AccessFlags::from_raw(vk::AccessFlags::SHADER_READ.as_raw() | vk::AccessFlags::SHADER_WRITE.as_raw());
 const COPIES: vk::AccessFlags = vk::AccessFlags::from_raw(
     vk::AccessFlags::TRANSFER_READ.as_raw() | vk::AccessFlags::TRANSFER_WRITE.as_raw(),
 );

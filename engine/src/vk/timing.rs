@@ -21,8 +21,7 @@ impl Queries {
         if device.timestamp_bits() == 0 {
             return Err(Error::NoTimestamps);
         }
-        let info =
-            vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(count);
+        let info = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(count);
         // SAFETY: the device is alive; the structure lives until the call returns.
         let pool = unsafe { device.raw.create_query_pool(&info, None) }.during("vkCreateQueryPool")?;
         Ok(Self { device: Rc::clone(device), pool, count })

@@ -7,5 +7,6 @@ mod bad_files;
 mod command_line;
 mod correctness;
 mod hub;
+mod levers;
 mod models;
 mod support;

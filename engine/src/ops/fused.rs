@@ -1,0 +1,340 @@
+//! Cases of the fused kernels.
+//!
+//! A fused product quantises its activations. The expected values do the same, in double precision and with the same
+//! rule, so that the tolerance is still one of roundings: of what the kernel adds up, and, where an activation lies
+//! nearly in the middle between two steps, of the step.
+
+use zinc_shaders as k;
+
+use super::Case;
+use super::cases::{FLIP, Maker, U, bytes, some};
+use crate::plan::{Cut as Work, Shape, Tiling};
+use crate::quant::{SUPER_BLOCK, WeightType, dequantize_row};
+use crate::reference;
+
+/// One fused product.
+struct Product {
+    ty: WeightType,
+    native: bool,
+    columns: u32,
+    rows: u32,
+    norm: bool,
+    /// As the kernel's EPILOGUE: 0 as it is, 1 residual, 2 SiLU gate, 3 GELU gate.
+    epilogue: u32,
+    bias: bool,
+}
+
+pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
+    for ty in WeightType::ALL {
+        let builds: &[bool] = if ty.is_quantized() { &[true, false] } else { &[false] };
+        let wide = ty.block_elements() == SUPER_BLOCK as u64;
+        for &native in builds {
+            let shapes: [(u32, u32, bool, u32, bool); 7] = [
+                (256, 33, true, 0, true),
+                (if wide { 256 } else { 32 }, 1, false, 0, false),
+                (512, 7, true, 2, false),
+                (768, 19, false, 1, false),
+                (1024, 257, true, 3, false),
+                (14336, 3, false, 1, false),
+                (2560, 5, true, 0, false),
+            ];
+            for (columns, rows, norm, epilogue, bias) in shapes {
+                cases.extend(maker.product(&Product { ty, native, columns, rows, norm, epilogue, bias }));
+            }
+        }
+    }
+    let attention = |heads, kv_heads, head_dim, context, position| Attend {
+        heads,
+        kv_heads,
+        head_dim,
+        rope_dim: head_dim,
+        context,
+        position,
+        norm: false,
+        halves: false,
+        window: context,
+    };
+    let all = [
+        attention(6, 2, 32, 256, 200),
+        attention(1, 1, 8, 1, 0),
+        Attend { norm: true, halves: true, ..attention(4, 2, 128, 64, 63) },
+        Attend { window: 40, ..attention(4, 1, 64, 300, 299) },
+        Attend { rope_dim: 16, halves: true, ..attention(7, 1, 64, 100, 33) },
+        attention(3, 1, 64, 4096, 4000),
+        attention(2, 2, 16, 32768, 32767),
+    ];
+    cases.extend(all.iter().map(|a| maker.attend(a)));
+}
+
+/// One fused attention.
+struct Attend {
+    heads: u32,
+    kv_heads: u32,
+    head_dim: u32,
+    rope_dim: u32,
+    context: u32,
+    position: u32,
+    norm: bool,
+    halves: bool,
+    window: u32,
+}
+
+/// An activation as the kernels quantise it, and how far a step in doubt may move it.
+fn quantised(x: &[f32]) -> (Vec<f64>, Vec<f64>) {
+    let (mut values, mut doubts) = (Vec::new(), Vec::new());
+    for group in x.chunks(16) {
+        let largest = group.iter().fold(0f32, |m, v| m.max(v.abs()));
+        let scale = f64::from(largest) / 127.0;
+        for v in group {
+            let steps = if largest > 0.0 { f64::from(*v) / scale } else { 0.0 };
+            let doubtful = (steps.fract().abs() - 0.5).abs() < 1e-3;
+            values.push(steps.round_ties_even() * scale);
+            doubts.push(if doubtful { scale } else { 0.0 });
+        }
+    }
+    (values, doubts)
+}
+
+const EPSILON: f32 = 1e-5;
+
+impl Maker {
+    fn product(&mut self, p: &Product) -> Option<Case> {
+        let &Product { ty, columns, rows, norm, epilogue, bias, .. } = p;
+        let gated = epilogue >= 2;
+        let tuning = self.tuning.fused;
+        let work = Work { ty, columns, rows, gated, norm };
+        let tiling = Tiling::new(&work, tuning.threads, tuning.groups, &tuning)?;
+        let matrix_rows = if gated { 2 * rows } else { rows };
+        let elements = (columns * matrix_rows) as usize;
+        let blocks = self.blocks(ty, elements);
+        let x = self.floats(columns as usize);
+        let weight = self.floats(columns as usize);
+        let residual = self.floats(rows as usize);
+        let biases = self.floats(rows as usize);
+        let mut weights = Vec::new();
+        dequantize_row(ty, &blocks, &mut weights);
+
+        let normed: Vec<f32> =
+            if norm { x.iter().zip(&weight).map(|(x, w)| x * w).collect() } else { x.clone() };
+        let (values, doubts) = if ty.is_quantized() {
+            quantised(&normed)
+        } else {
+            (normed.iter().map(|v| f64::from(*v)).collect(), vec![0.0; normed.len()])
+        };
+        let square = reference::dot(&x, &x) / f64::from(columns);
+        let factor = if norm { 1.0 / (square + f64::from(EPSILON)).sqrt() } else { 1.0 };
+        let depth = f64::from(columns) / 32.0 + f64::from(columns) / f64::from(tiling.threads) + 40.0;
+        let results: Vec<(f64, f64)> = weights
+            .chunks_exact(columns as usize)
+            .map(|row| {
+                // Products with an offset or a minimum cancel; no term is above the row's largest weight.
+                let most = row.iter().fold(0f32, |m, w| m.max(w.abs()));
+                let (mut sum, mut size, mut doubt) = (0.0, 0.0, 0.0);
+                for ((w, v), d) in row.iter().zip(&values).zip(&doubts) {
+                    sum += f64::from(*w) * v;
+                    size += 2.0 * f64::from(most) * v.abs();
+                    doubt += f64::from(w.abs()) * d;
+                }
+                (factor * sum, factor * (depth * U * size + 1.01 * doubt))
+            })
+            .collect();
+        let expected = (0..rows as usize)
+            .map(|r| {
+                let (value, tolerance) = results[r];
+                match epilogue {
+                    0 if bias => {
+                        some(value + f64::from(biases[r]), tolerance + 2.0 * U * (value.abs() + 1.0))
+                    }
+                    0 => some(value, tolerance),
+                    1 => some(value + f64::from(residual[r]), tolerance + 2.0 * U * (value.abs() + 1.0)),
+                    _ => {
+                        let (up, up_tolerance) = results[rows as usize + r];
+                        let gate = |v: f64| {
+                            if epilogue == 2 {
+                                v / (1.0 + (-v).exp())
+                            } else {
+                                0.5 * v * (1.0 + (0.7978845608028654 * (v + 0.044715 * v * v * v)).tanh())
+                            }
+                        };
+                        // Neither slope is above 1.2; exp errs by 3 + 2|x| ULP of a factor that is at most 1.
+                        let own = 1.2 * tolerance + (40.0 + 8.0 * value.abs()) * U * value.abs().max(1e-3);
+                        let g = gate(value);
+                        some(
+                            g * up,
+                            own * (up.abs() + up_tolerance)
+                                + g.abs() * up_tolerance
+                                + 4.0 * U * (g * up).abs(),
+                        )
+                    }
+                }
+            })
+            .collect();
+
+        let mut inputs = self.repacked(ty, &blocks, elements);
+        if inputs.len() == 1 {
+            inputs.push(bytes(&[0.0; 4])); // no scales
+        }
+        let per_matrix = u64::from(columns) * u64::from(rows);
+        let quants_b = if gated { (ty.quant_bytes(per_matrix) / 16) as u32 } else { 0 };
+        if gated && ty.is_quantized() {
+            // Two matrices, each repacked by itself: their scales lie one behind the other, from a whole word on.
+            let half = blocks.len() / 2;
+            let parts = [&blocks[..half], &blocks[half..]].map(|b| self.repacked(ty, b, per_matrix as usize));
+            inputs = (0..2).map(|i| [parts[0][i].clone(), parts[1][i].clone()].concat()).collect();
+        }
+        let scales_b = if gated && ty.is_quantized() { (ty.scale_bytes(per_matrix) / 4) as u32 } else { 0 };
+        inputs.extend([bytes(&x), bytes(&weight), bytes(&residual), bytes(&biases)]);
+        let plain = if p.native || !ty.is_quantized() { "" } else { "_plain" };
+        let name = format!("fused_matvec_{}{plain}", ty.to_string().to_lowercase());
+        let push = vec![rows, rows, rows, 0, quants_b, 0, 0, scales_b, 0, 0, 0, 0, 0, 0, EPSILON.to_bits()];
+        Some(Case {
+            kernel: k::Kernel::by_name(&name).expect("each format has a fused kernel"),
+            shape: Shape { workgroup: tiling.threads, rows: tiling.rows },
+            label: format!("columns={columns} rows={rows} norm={norm} epilogue={epilogue} bias={bias}"),
+            step: [0, 0],
+            inputs,
+            push,
+            grid: [tiling.groups, 1],
+            expected,
+            constants: vec![
+                (2, columns),
+                (3, tiling.units),
+                (4, norm.into()),
+                (5, epilogue),
+                (6, bias.into()),
+                (7, tiling.activations),
+                (8, tiling.partials),
+                (9, tiling.sums),
+                (32, tiling.squares),
+            ],
+            control: (2, 3, FLIP),
+        })
+    }
+
+    fn attend(&mut self, a: &Attend) -> Case {
+        let (dim, group) = (a.head_dim as usize, (a.heads / a.kv_heads) as usize);
+        let (q_dim, kv_dim) = (a.heads as usize * dim, a.kv_heads as usize * dim);
+        let (context, position) = (a.context as usize, a.position as usize);
+        let qkv = self.floats(q_dim + 2 * kv_dim);
+        let (q_norm, k_norm) = (self.floats(dim), self.floats(dim));
+        let pairs = a.rope_dim as usize / 2;
+        let table: Vec<f32> = (0..context * pairs)
+            .flat_map(|i| {
+                let (sin, cos) = (i as f32 * 0.37).sin_cos();
+                [cos, sin]
+            })
+            .collect();
+        let half = |v: f32| half::f16::from_f32(v);
+        let keys: Vec<half::f16> = self.floats(context * kv_dim).into_iter().map(half).collect();
+        let values: Vec<half::f16> = self.floats(context * kv_dim).into_iter().map(half).collect();
+        // Cache layouts: keys [kv_head][dim / 8][context][8], values [kv_head][context][dim].
+        let key = |h: usize, t: usize, d: usize| ((h * dim / 8 + d / 8) * context + t) * 8 + d % 8;
+        let value = |h: usize, t: usize, d: usize| (h * context + t) * dim + d;
+
+        let turn = |vector: &[f32], weight: &[f32]| -> Vec<f64> {
+            let mut v: Vec<f64> = vector.iter().map(|v| f64::from(*v)).collect();
+            if a.norm {
+                let square = v.iter().map(|v| v * v).sum::<f64>() / dim as f64;
+                let factor = 1.0 / (square + f64::from(EPSILON)).sqrt();
+                v.iter_mut().zip(weight).for_each(|(v, w)| *v *= factor * f64::from(*w));
+            }
+            for pair in 0..pairs {
+                let (i, j) = if a.halves { (pair, pair + pairs) } else { (2 * pair, 2 * pair + 1) };
+                let at = 2 * (position * pairs + pair);
+                let (cos, sin) = (f64::from(table[at]), f64::from(table[at + 1]));
+                (v[i], v[j]) = (v[i] * cos - v[j] * sin, v[i] * sin + v[j] * cos);
+            }
+            v
+        };
+        let scale = 1.0 / (dim as f32).sqrt();
+        let first = (position + 1).saturating_sub(a.window as usize);
+        let mut expected = Vec::new();
+        for head in 0..a.heads as usize {
+            let h = head / group;
+            let q = turn(&qkv[head * dim..][..dim], &q_norm);
+            let own_key = turn(&qkv[q_dim + h * dim..][..dim], &k_norm);
+            let own_value = &qkv[q_dim + kv_dim + h * dim..][..dim];
+            let key_at = |t: usize, d: usize| {
+                if t == position { f64::from(half(own_key[d] as f32)) } else { f64::from(keys[key(h, t, d)]) }
+            };
+            let dot = |t: usize| (0..dim).map(|d| q[d] * key_at(t, d)).sum::<f64>() * f64::from(scale);
+            let size =
+                |t: usize| (0..dim).map(|d| (q[d] * key_at(t, d)).abs()).sum::<f64>() * f64::from(scale);
+            let scores: Vec<f64> = (first..=position).map(dot).collect();
+            let weights = reference::softmax(&scores);
+            let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            // A score errs by its own roundings; exp by 3 + 2|x| ULP; the sums by their length.
+            let length = 16.0 + scores.len() as f64 / 8.0;
+            let rounding = |t: usize, s: f64| {
+                (dim as f64 + 20.0) * 2.0 * U * size(t) + (2.0 * (largest - s) + 16.0 + length) * 2.0 * U
+            };
+            let errors: Vec<f64> = (first..=position).zip(&scores).map(|(t, s)| rounding(t, *s)).collect();
+            let mean: f64 = weights.iter().zip(&errors).map(|(w, e)| w * e).sum();
+            // The present key and value are rounded to halves, and a rounding may go the other way: 2^-11 of each.
+            let present = weights[position - first] * (size(position) + 1.0) / 2048.0;
+            for d in 0..dim {
+                let value_at = |t: usize| {
+                    if t == position {
+                        f64::from(half(own_value[d]))
+                    } else {
+                        f64::from(values[value(h, t, d)])
+                    }
+                };
+                let mut sum = 0.0;
+                let mut tolerance = 4.0 * present;
+                for ((t, w), e) in (first..=position).zip(&weights).zip(&errors) {
+                    sum += w * value_at(t);
+                    tolerance += w * (e + mean) * value_at(t).abs();
+                }
+                expected.push(some(sum, tolerance));
+            }
+        }
+
+        let t = self.tuning.fused;
+        let lanes = (group as u32 * a.head_dim / 8).next_power_of_two();
+        let splits = (t.attention_groups / a.kv_heads).clamp(1, a.context.div_ceil(4 * t.tile));
+        let bits = |v: &[half::f16]| v.iter().flat_map(|h| h.to_le_bytes()).collect::<Vec<u8>>();
+        let parts = vec![0u8; 4 * (a.heads * splits * (a.head_dim + 2)) as usize];
+        Case {
+            kernel: &k::FUSED_ATTENTION,
+            shape: Shape { workgroup: t.attention_threads.max(t.tile).max(lanes), rows: 1 },
+            label: format!(
+                "heads={} kv_heads={} head_dim={dim} context={context} position={position} norm={} window={}",
+                a.heads, a.kv_heads, a.norm, a.window
+            ),
+            step: [a.position, 0],
+            inputs: vec![
+                bytes(&table),
+                bytes(&qkv),
+                bytes(&q_norm),
+                bytes(&k_norm),
+                bits(&keys),
+                bits(&values),
+                parts,
+                vec![0; 4 * a.kv_heads as usize],
+            ],
+            push: vec![
+                a.heads,
+                a.kv_heads,
+                a.context,
+                a.window,
+                scale.to_bits(),
+                EPSILON.to_bits(),
+                splits,
+                q_dim as u32,
+                (q_dim + kv_dim) as u32,
+            ],
+            grid: [a.kv_heads, splits],
+            expected,
+            constants: vec![
+                (10, a.head_dim),
+                (11, group as u32),
+                (12, a.rope_dim),
+                (13, a.halves.into()),
+                (14, a.norm.into()),
+                (15, t.tile),
+            ],
+            control: (5, 1, FLIP),
+        }
+    }
+}

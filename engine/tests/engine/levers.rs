@@ -1,0 +1,244 @@
+//! Every lever: another way to the device, the same numbers.
+
+use zinc_engine::decode::{Session, Setup, argmax};
+use zinc_engine::embedded;
+use zinc_engine::plan::{Fusion, Tuning};
+use zinc_engine::quant::WeightType;
+use zinc_engine::vk::{Barriers, Descriptors, Levers, Record, Submit};
+
+use crate::support::{Tiny, device, with_model};
+
+fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot =
+        |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum() };
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
+/// Negative log-likelihood of `target`, nats.
+fn nats(logits: &[f32], target: u32) -> f64 {
+    zinc_engine::perplexity::negative_log_likelihood(logits, target)
+}
+
+/// Logits of every step.
+fn logits(file: &[u8], tokens: &[u32], setup: &Setup) -> Vec<Vec<f32>> {
+    with_model(file, |model| {
+        let mut session = Session::with(&device(), model, tokens.len() as u32, setup).unwrap();
+        tokens.iter().map(|t| session.step(*t).unwrap().to_vec()).collect()
+    })
+}
+
+fn digest(file: &[u8], tokens: &[u32], setup: &Setup) -> String {
+    with_model(file, |model| {
+        let mut session = Session::with(&device(), model, 160, setup).unwrap();
+        for token in tokens {
+            session.step(*token).unwrap();
+        }
+        session.digest()
+    })
+}
+
+fn levers(levers: Levers) -> Setup {
+    Setup { levers, ..Setup::default() }
+}
+
+#[test]
+fn no_lever_of_recording_submission_descriptors_or_memory_changes_a_bit() {
+    let file = Tiny::default().file();
+    // Past a step of the context, so that a recording has to be made anew.
+    let tokens: Vec<u32> = (0..40).map(|i| i * 31 % 257).collect();
+    for fusion in [Fusion::None, Fusion::All] {
+        let base = Setup { fusion, ..Setup::default() };
+        let first = digest(&file, &tokens, &base);
+        let change = |levers: Levers| digest(&file, &tokens, &Setup { levers, ..base });
+        let d = Levers::default();
+        for record in [Record::Each, Record::Realloc, Record::Ahead] {
+            for once in [true, false] {
+                assert_eq!(change(Levers { record, once, ..d }), first, "{record:?} {once}");
+            }
+        }
+        for barriers in [Barriers::Every, Barriers::Tracked] {
+            assert_eq!(change(Levers { submit: Submit::Op, barriers, ..d }), first, "op {barriers:?}");
+        }
+        assert_eq!(change(Levers { barriers: Barriers::Tracked, ..d }), first);
+        for descriptors in [Descriptors::Alloc, Descriptors::Pool] {
+            let l = Levers { descriptors, record: Record::Each, ..d };
+            assert_eq!(change(l), first, "{descriptors:?}");
+        }
+        assert_eq!(change(Levers { sequences: 3, barriers: Barriers::Tracked, ..d }), first);
+        assert_eq!(digest(&file, &tokens, &Setup { tensor_allocations: true, ..base }), first);
+    }
+}
+
+#[test]
+fn kernels_that_do_nothing_give_another_digest() {
+    let file = Tiny::default().file();
+    let tokens = [1, 2, 3];
+    let null = levers(Levers { null_kernels: true, ..Levers::default() });
+    assert_ne!(digest(&file, &tokens, &null), digest(&file, &tokens, &Setup::default()));
+}
+
+#[test]
+fn a_recording_is_made_anew_for_a_longer_context_or_other_outputs_and_not_otherwise() {
+    let file = Tiny { context: 256, ..Tiny::default() }.file();
+    with_model(&file, |model| {
+        let setup = Setup {
+            levers: Levers { record: Record::Ahead, ..Levers::default() },
+            fusion: Fusion::All,
+            ..Setup::default()
+        };
+        let mut session = Session::with(&device(), model, 200, &setup).unwrap();
+        session.step(1).unwrap();
+        session.step(2).unwrap();
+        assert_eq!(session.program().recordings(), 1);
+        // Tokens without logits are another recording.
+        session.ahead(3, 4, false).unwrap();
+        assert_eq!(session.program().recordings(), 2);
+        session.ahead(3, 4, false).unwrap();
+        assert_eq!(session.program().recordings(), 2);
+        // Grids for 64 positions do not cover 100.
+        session.ahead(3, 90, false).unwrap();
+        assert_eq!(session.program().recordings(), 3);
+        // Going back needs no new one: a larger grid covers less.
+        session.rewind(4);
+        session.ahead(3, 4, false).unwrap();
+        assert_eq!(session.program().recordings(), 3);
+    });
+}
+
+#[test]
+fn tokens_chosen_on_the_device_are_those_that_the_host_would_choose() {
+    for (fusion, shape) in [
+        (Fusion::None, Tiny::default()),
+        (Fusion::All, Tiny::default()),
+        (Fusion::All, Tiny { ty: WeightType::Q4_0, context: 160, ..Tiny::default() }),
+    ] {
+        let file = shape.file();
+        with_model(&file, |model| {
+            let plain = Setup { fusion, ..Setup::default() };
+            let mut host = Session::with(&device(), model, 60, &plain).unwrap();
+            let mut next = 7;
+            let expected: Vec<u32> = (0..50)
+                .map(|_| {
+                    next = argmax(host.step(next).unwrap());
+                    next
+                })
+                .collect();
+            let ahead = Setup { levers: Levers { record: Record::Ahead, ..Levers::default() }, ..plain };
+            let mut session = Session::with(&device(), model, 60, &ahead).unwrap();
+            let mut chosen = session.ahead(7, 20, false).unwrap();
+            chosen.extend(session.ahead(chosen[19], 30, true).unwrap());
+            assert_eq!(chosen, expected, "{fusion:?} {shape:?}");
+            assert_eq!(session.position(), 50);
+        });
+    }
+}
+
+#[test]
+fn of_equal_logits_the_device_chooses_the_first() {
+    // Weights of zero make every logit zero.
+    let mut file = Tiny { ty: WeightType::F32, ..Tiny::default() }.file();
+    let start = {
+        let gguf = zinc_engine::gguf::Gguf::parse(&file).unwrap();
+        let data = gguf.tensor("token_embd.weight").unwrap().data;
+        (data.as_ptr() as usize - file.as_ptr() as usize, data.len())
+    };
+    file[start.0..start.0 + start.1].fill(0);
+    with_model(&file, |model| {
+        let setup = levers(Levers { record: Record::Ahead, ..Levers::default() });
+        let mut session = Session::with(&device(), model, 8, &setup).unwrap();
+        assert_eq!(session.ahead(200, 3, false).unwrap(), [0, 0, 0]);
+        assert!(session.ahead(0, 6, false).unwrap_err().to_string().contains("full"));
+    });
+}
+
+#[test]
+fn only_a_session_made_for_it_runs_ahead() {
+    let file = Tiny::default().file();
+    with_model(&file, |model| {
+        let mut session = Session::new(&device(), model, 8, Record::Reuse).unwrap();
+        assert!(session.ahead(0, 1, false).unwrap_err().to_string().contains("--record ahead"));
+    });
+}
+
+/// Fused kernels quantise activations to eight bits, so their logits differ; not by more than this.
+const COSINE: f64 = 0.9999;
+/// Mean change of the negative log-likelihood of a text, nats a token.
+const NATS: f64 = 0.02;
+
+#[test]
+fn fused_logits_of_the_embedded_model_are_those_of_the_unfused_one_but_for_quantised_activations() {
+    let text: Vec<u32> = embedded::HELD_OUT_TEXT[..150].iter().map(|b| u32::from(*b)).collect();
+    let plain = logits(embedded::MODEL, &text, &Setup::default());
+    let mean = |all: &[Vec<f32>]| {
+        let sum: f64 = all.iter().zip(&text[1..]).map(|(l, t)| nats(l, *t)).sum();
+        sum / (text.len() - 1) as f64
+    };
+    for fusion in [Fusion::Norm, Fusion::Rope, Fusion::Ffn, Fusion::All] {
+        let fused = logits(embedded::MODEL, &text, &Setup { fusion, ..Setup::default() });
+        let worst = plain.iter().zip(&fused).map(|(a, b)| cosine(a, b)).fold(1.0, f64::min);
+        assert!(worst >= COSINE, "{fusion:?}: cosine {worst}");
+        let change = (mean(&fused) - mean(&plain)).abs();
+        assert!(change < NATS, "{fusion:?}: {change} nats a token");
+    }
+}
+
+#[test]
+fn fused_logits_agree_for_every_format_and_shape() {
+    let shapes = [
+        Tiny { ty: WeightType::F32, ..Tiny::default() },
+        Tiny { ty: WeightType::Q4_0, ..Tiny::default() },
+        Tiny { output: Some(WeightType::Q4_0), ..Tiny::default() },
+        Tiny { rope_dim: 8, rope_factors: true, ..Tiny::default() },
+        Tiny { heads: 3, kv_heads: 1, head_dim: 32, embedding: 160, ..Tiny::default() },
+        // Heads of 20 are not whole octets: attention stays unfused.
+        Tiny {
+            heads: 5,
+            kv_heads: 5,
+            head_dim: 20,
+            embedding: 100,
+            feed_forward: 60,
+            ty: WeightType::F32,
+            ..Tiny::default()
+        },
+    ];
+    let tokens: Vec<u32> = (0..40).map(|i| i * 37 % 257).collect();
+    for shape in shapes {
+        let file = shape.file();
+        let plain = logits(&file, &tokens, &Setup::default());
+        let fused = logits(&file, &tokens, &Setup { fusion: Fusion::All, ..Setup::default() });
+        // A few dozen columns leave an eight-bit step more weight than in a model of any use.
+        for (a, b) in plain.iter().zip(&fused) {
+            let cosine = cosine(a, b);
+            assert!(cosine > 0.999, "{shape:?}: cosine {cosine}");
+        }
+    }
+}
+
+#[test]
+fn bits_do_not_depend_on_how_rows_are_dealt_to_workgroups() {
+    let file = Tiny { ty: WeightType::Q4_0, ..Tiny::default() }.file();
+    let tokens: Vec<u32> = (0..30).collect();
+    let with = |threads, groups, units| {
+        let mut tuning = Tuning::CPU;
+        (tuning.fused.threads, tuning.fused.groups, tuning.fused.units) = (threads, groups, units);
+        digest(&file, &tokens, &Setup { tuning: Some(tuning), fusion: Fusion::All, ..Setup::default() })
+    };
+    let first = with(32, 8, 8);
+    for (threads, groups, units) in [(8, 3, 2), (64, 100, 8), (256, 264, 5)] {
+        assert_eq!(with(threads, groups, units), first, "{threads} {groups} {units}");
+    }
+}
+
+#[test]
+fn the_resident_kernel_gives_the_bits_of_the_fused_plan() {
+    // One workgroup, as on a CPU driver; several need a GPU.
+    for shape in [Tiny::default(), Tiny { ty: WeightType::Q4_0, heads: 4, kv_heads: 4, ..Tiny::default() }] {
+        let file = shape.file();
+        let tokens: Vec<u32> = (0..60).map(|i| i * 5 % 257).collect();
+        let with = |fusion| {
+            let setup = Setup { tuning: Some(Tuning::CPU), fusion, ..Setup::default() };
+            digest(&file, &tokens, &setup)
+        };
+        assert_eq!(with(Fusion::Persistent), with(Fusion::All), "{shape:?}");
+    }
+}
