@@ -33,12 +33,6 @@ layout(std430, binding = 13) nonprivate buffer Control {
     uint failed;     // whether one gave up
     uint counters[]; // of the merge of splits, one a key/value head
 } control;
-// The same bytes again, to be written one by one.
-layout(std430, binding = 14) nonprivate buffer StreamFloats { float stream_floats[]; };
-layout(std430, binding = 15) nonprivate buffer MiddleFloats { float middle_floats[]; };
-layout(std430, binding = 16) nonprivate buffer AttendedFloats { float attended_floats[]; };
-layout(std430, binding = 17) nonprivate buffer HiddenFloats { float hidden_floats[]; };
-
 #define T gl_WorkGroupSize.x
 layout(constant_id = 16) const uint EMBEDDING = 64;
 layout(constant_id = 17) const uint Q_DIM = 64;
@@ -115,8 +109,8 @@ uint norm_at;
 #define M_GATED false
 #define M_NORM false
 #define M_X(i) attended[i]
-#define M_BEFORE(row) stream_floats[row]
-#define M_STORE(row, value, up, before) middle_floats[row] = before + value
+#define M_BEFORE(row) stream[(row) / 4u][(row) % 4u]
+#define M_STORE(row, value, up, before) middle[(row) / 4u][(row) % 4u] = before + value
 #include "include/fused/matvec.glsl"
 #undef PHASE
 #undef M_COLUMNS
@@ -136,7 +130,7 @@ uint norm_at;
 #define M_NORM true
 #define M_X(i) middle[i]
 #define M_BEFORE(row) 0.0
-#define M_STORE(row, value, up, before) hidden_floats[row] = gate(GELU, value) * up
+#define M_STORE(row, value, up, before) hidden[(row) / 4u][(row) % 4u] = gate(GELU, value) * up
 #include "include/fused/matvec.glsl"
 #undef PHASE
 #undef M_COLUMNS
@@ -155,14 +149,14 @@ uint norm_at;
 #define M_GATED false
 #define M_NORM false
 #define M_X(i) hidden[i]
-#define M_BEFORE(row) middle_floats[row]
-#define M_STORE(row, value, up, before) stream_floats[row] = before + value
+#define M_BEFORE(row) middle[(row) / 4u][(row) % 4u]
+#define M_STORE(row, value, up, before) stream[(row) / 4u][(row) % 4u] = before + value
 #include "include/fused/matvec.glsl"
 
 uint q_norm_at;
 uint k_norm_at;
 #define A_IN(i) qkv_floats[i]
-#define A_OUT(i, v) attended_floats[i] = (v)
+#define A_OUT(i, v) attended[(i) / 4u][(i) % 4u] = (v)
 #define A_PART(i) parts[i]
 #define A_KEY(i) cache[i]
 #define A_VALUE(i) cache[i]

@@ -56,6 +56,25 @@ impl Resident {
     }
 }
 
+/// Turns of all loops together after which llvmpipe leaves them (65,535, `LP_MAX_TGSI_LOOP_ITERATIONS`), with room.
+const MOST_TURNS: u64 = 30_000;
+
+/// Turns of an invocation's loops in one token, roughly and rather too many.
+fn turns(steps: &[Tiling; 4], c: &Config, options: &Options) -> u64 {
+    let t = options.tuning.fused;
+    let rows = [c.q_dim() + 2 * c.kv_dim(), c.embedding, c.feed_forward, c.embedding];
+    let step = |(tiling, rows): (&Tiling, u32)| {
+        let tiles = rows.div_ceil(tiling.rows * t.resident_groups);
+        u64::from(
+            tiles * (tiling.sums.div_ceil(t.resident_threads) + tiling.rows.div_ceil(t.resident_threads) + 2),
+        ) + u64::from(tiling.activations.div_ceil(t.resident_threads))
+    };
+    let products: u64 = steps.iter().zip(rows).map(step).sum();
+    let vectors = (c.heads / c.kv_heads + 2) * c.head_dim;
+    let item = 4 * vectors.div_ceil(t.resident_threads) + 16 * options.context.div_ceil(t.tile) + 64;
+    u64::from(c.layers) * (products + u64::from(item * c.kv_heads))
+}
+
 /// What the plan gives to the resident step.
 pub(super) struct Streams {
     pub state: Span,
@@ -131,6 +150,9 @@ impl Builder<'_> {
         let gates = cut(c.embedding, c.feed_forward, true, true)?;
         let down = cut(c.feed_forward, c.embedding, false, false)?;
         let all = [qkv, out, gates, down];
+        if o.tuning.fused.resident_groups == 1 && turns(&all, c, o) > MOST_TURNS {
+            return Err(refuse("a model of this size on a CPU driver, which ends loops early"));
+        }
         let most = |f: fn(&Tiling) -> u32| all.iter().map(f).max().unwrap_or(0);
         let (activations, partials) = (most(|t| t.activations), most(|t| t.partials));
         let (sums, squares) = (most(|t| t.sums), most(|t| t.squares));
@@ -178,10 +200,6 @@ impl Builder<'_> {
             r.parts,
             cache,
             r.control,
-            streams.state,
-            streams.middle,
-            streams.attention,
-            streams.hidden,
         ];
         let push = vec![
             c.layers,
