@@ -135,8 +135,11 @@ fn compare(case: &Case, output: &[u32]) -> Verdict {
             Some(Expected { value, tolerance }) => {
                 // Near the smallest normal number a device may give zero, and so may a product with such a number.
                 let off = (got - value).abs();
-                let ratio =
-                    if off <= 8.0 * f64::from(f32::MIN_POSITIVE) { 0.0 } else { (off / tolerance).min(f64::MAX) };
+                let ratio = if off <= 8.0 * f64::from(f32::MIN_POSITIVE) {
+                    0.0
+                } else {
+                    (off / tolerance).min(f64::MAX)
+                };
                 // A NaN is beyond every tolerance; results cannot hold it, so it counts as the largest number.
                 let ratio = if ratio.is_nan() { f64::MAX } else { ratio };
                 verdict.worst = verdict.worst.max(ratio);

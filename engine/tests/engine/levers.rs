@@ -29,7 +29,7 @@ fn logits(file: &[u8], tokens: &[u32], setup: &Setup) -> Vec<Vec<f32>> {
 
 fn digest(file: &[u8], tokens: &[u32], setup: &Setup) -> String {
     with_model(file, |model| {
-        let mut session = Session::with(&device(), model, 160, setup).unwrap();
+        let mut session = Session::with(&device(), model, model.config.context.min(160), setup).unwrap();
         for token in tokens {
             session.step(*token).unwrap();
         }
@@ -160,8 +160,144 @@ fn only_a_session_made_for_it_runs_ahead() {
     });
 }
 
-/// Fused kernels quantise activations to eight bits, so their logits differ; not by more than this.
+/// Fused kernels quantise activations to eight bits, so their logits differ; not by more than this on average, nor, in
+/// a model as narrow as the embedded one, by more than that anywhere.
 const COSINE: f64 = 0.9999;
+/// See [`COSINE`].
+const WORST_COSINE: f64 = 0.9995;
+/// Mean change of the negative log-likelihood of a text, nats a token.
+const NATS: f64 = 0.02;
+
+#[test]
+fn fused_logits_of_the_embedded_model_are_those_of_the_unfused_one_but_for_quantised_activations() {
+    let text: Vec<u32> = embedded::HELD_OUT_TEXT[..150].iter().map(|b| u32::from(*b)).collect();
+    let plain = logits(embedded::MODEL, &text, &Setup::default());
+    let mean = |all: &[Vec<f32>]| {
+        let sum: f64 = all.iter().zip(&text[1..]).map(|(l, t)| nats(l, *t)).sum();
+        sum / (text.len() - 1) as f64
+    };
+    for fusion in [Fusion::Norm, Fusion::Rope, Fusion::Ffn, Fusion::All] {
+        let fused = logits(embedded::MODEL, &text, &Setup { fusion, ..Setup::default() });
+        let cosines: Vec<f64> = plain.iter().zip(&fused).map(|(a, b)| cosine(a, b)).collect();
+        let worst = cosines.iter().copied().fold(1.0, f64::min);
+        let average = cosines.iter().sum::<f64>() / cosines.len() as f64;
+        assert!(average >= COSINE && worst >= WORST_COSINE, "{fusion:?}: cosine {average}, at worst {worst}");
+        let change = |levers: Levers| digest(&file, &tokens, &Setup { levers, ..base });
+        let d = Levers::default();
+        for record in [Record::Each, Record::Realloc, Record::Ahead] {
+            for once in [true, false] {
+                assert_eq!(change(Levers { record, once, ..d }), first, "{record:?} {once}");
+            }
+        }
+        for barriers in [Barriers::Every, Barriers::Tracked] {
+            assert_eq!(change(Levers { submit: Submit::Op, barriers, ..d }), first, "op {barriers:?}");
+        }
+        assert_eq!(change(Levers { barriers: Barriers::Tracked, ..d }), first);
+        for descriptors in [Descriptors::Alloc, Descriptors::Pool] {
+            let l = Levers { descriptors, record: Record::Each, ..d };
+            assert_eq!(change(l), first, "{descriptors:?}");
+        }
+        assert_eq!(change(Levers { sequences: 3, barriers: Barriers::Tracked, ..d }), first);
+        assert_eq!(digest(&file, &tokens, &Setup { tensor_allocations: true, ..base }), first);
+    }
+}
+
+#[test]
+fn kernels_that_do_nothing_give_another_digest() {
+    let file = Tiny::default().file();
+    let tokens = [1, 2, 3];
+    let null = levers(Levers { null_kernels: true, ..Levers::default() });
+    assert_ne!(digest(&file, &tokens, &null), digest(&file, &tokens, &Setup::default()));
+}
+
+#[test]
+fn a_recording_is_made_anew_for_a_longer_context_or_other_outputs_and_not_otherwise() {
+    let file = Tiny { context: 256, ..Tiny::default() }.file();
+    with_model(&file, |model| {
+        let setup = Setup {
+            levers: Levers { record: Record::Ahead, ..Levers::default() },
+            fusion: Fusion::All,
+            ..Setup::default()
+        };
+        let mut session = Session::with(&device(), model, 200, &setup).unwrap();
+        session.step(1).unwrap();
+        session.step(2).unwrap();
+        assert_eq!(session.program().recordings(), 1);
+        // Tokens without logits are another recording.
+        session.ahead(3, 4, false).unwrap();
+        assert_eq!(session.program().recordings(), 2);
+        session.ahead(3, 4, false).unwrap();
+        assert_eq!(session.program().recordings(), 2);
+        // Grids for 64 positions do not cover 100.
+        session.ahead(3, 90, false).unwrap();
+        assert_eq!(session.program().recordings(), 3);
+        // Going back needs no new one: a larger grid covers less.
+        session.rewind(4);
+        session.ahead(3, 4, false).unwrap();
+        assert_eq!(session.program().recordings(), 3);
+    });
+}
+
+#[test]
+fn tokens_chosen_on_the_device_are_those_that_the_host_would_choose() {
+    for (fusion, shape) in [
+        (Fusion::None, Tiny::default()),
+        (Fusion::All, Tiny::default()),
+        (Fusion::All, Tiny { ty: WeightType::Q4_0, context: 160, ..Tiny::default() }),
+    ] {
+        let file = shape.file();
+        with_model(&file, |model| {
+            let plain = Setup { fusion, ..Setup::default() };
+            let mut host = Session::with(&device(), model, 60, &plain).unwrap();
+            let mut next = 7;
+            let expected: Vec<u32> = (0..50)
+                .map(|_| {
+                    next = argmax(host.step(next).unwrap());
+                    next
+                })
+                .collect();
+            let ahead = Setup { levers: Levers { record: Record::Ahead, ..Levers::default() }, ..plain };
+            let mut session = Session::with(&device(), model, 60, &ahead).unwrap();
+            let mut chosen = session.ahead(7, 20, false).unwrap();
+            chosen.extend(session.ahead(chosen[19], 30, true).unwrap());
+            assert_eq!(chosen, expected, "{fusion:?} {shape:?}");
+            assert_eq!(session.position(), 50);
+        });
+    }
+}
+
+#[test]
+fn of_equal_logits_the_device_chooses_the_first() {
+    // Weights of zero make every logit zero.
+    let mut file = Tiny { ty: WeightType::F32, ..Tiny::default() }.file();
+    let start = {
+        let gguf = zinc_engine::gguf::Gguf::parse(&file).unwrap();
+        let data = gguf.tensor("token_embd.weight").unwrap().data;
+        (data.as_ptr() as usize - file.as_ptr() as usize, data.len())
+    };
+    file[start.0..start.0 + start.1].fill(0);
+    with_model(&file, |model| {
+        let setup = levers(Levers { record: Record::Ahead, ..Levers::default() });
+        let mut session = Session::with(&device(), model, 8, &setup).unwrap();
+        assert_eq!(session.ahead(200, 3, false).unwrap(), [0, 0, 0]);
+        assert!(session.ahead(0, 6, false).unwrap_err().to_string().contains("full"));
+    });
+}
+
+#[test]
+fn only_a_session_made_for_it_runs_ahead() {
+    let file = Tiny::default().file();
+    with_model(&file, |model| {
+        let mut session = Session::new(&device(), model, 8, Record::Reuse).unwrap();
+        assert!(session.ahead(0, 1, false).unwrap_err().to_string().contains("--record ahead"));
+    });
+}
+
+/// Fused kernels quantise activations to eight bits, so their logits differ; not by more than this on average, nor, in
+/// a model as narrow as the embedded one, by more than that anywhere.
+const COSINE: f64 = 0.9999;
+/// See [`COSINE`].
+const WORST_COSINE: f64 = 0.9995;
 /// Mean change of the negative log-likelihood of a text, nats a token.
 const NATS: f64 = 0.02;
 
