@@ -20,11 +20,11 @@ layout(std430, binding = 2) readonly buffer Norms { vec4 norms[]; };
 layout(std430, binding = 3) readonly buffer Layers { uint layer_words[]; };
 layout(std430, binding = 4) readonly buffer Step { StepState state; };
 layout(std430, binding = 5) readonly buffer Table { vec2 table[]; };
-layout(std430, binding = 6) nonprivate buffer Stream { vec4 stream[]; };
-layout(std430, binding = 7) nonprivate buffer Middle { vec4 middle[]; };
+layout(std430, binding = 6) nonprivate buffer Stream { float stream[]; };
+layout(std430, binding = 7) nonprivate buffer Middle { float middle[]; };
 layout(std430, binding = 8) nonprivate buffer Qkv { float qkv_floats[]; };
-layout(std430, binding = 9) nonprivate buffer Attended { vec4 attended[]; };
-layout(std430, binding = 10) nonprivate buffer Hidden { vec4 hidden[]; };
+layout(std430, binding = 9) nonprivate buffer Attended { float attended[]; };
+layout(std430, binding = 10) nonprivate buffer Hidden { float hidden[]; };
 layout(std430, binding = 11) nonprivate buffer Parts { float parts[]; };
 layout(std430, binding = 12) nonprivate buffer Cache { uvec4 cache[]; };
 layout(std430, binding = 13) nonprivate buffer Control {
@@ -80,13 +80,17 @@ Matrices matrices(uint i, uint rows_a, uint rows_ab, uint rows) {
                     uvec3(word(7u + i), word(8u + i), word(9u + i)), push.epsilon);
 }
 
+// Four neighbours. The buffers are arrays of floats, since a store of one component of a vector may become a store of all,
+// and since two bindings of the same bytes would have to be declared to alias.
+#define FOUR(from, i) vec4(from[i], from[(i) + 1u], from[(i) + 2u], from[(i) + 3u])
+
 #define PHASE qkv
 #define M_COLUMNS EMBEDDING
 #define M_ROWS QKV_ROWS
 #define M_UNITS QKV_UNITS
 #define M_GATED false
 #define M_NORM true
-#define M_X(i) stream[i]
+#define M_X(i) FOUR(stream, 4u * (i))
 #define M_NORM_WEIGHT(i) norms[norm_at + (i)]
 #define M_BEFORE(row) 0.0
 #define M_STORE(row, value, up, before) qkv_floats[row] = value
@@ -108,9 +112,9 @@ uint norm_at;
 #define M_UNITS OUT_UNITS
 #define M_GATED false
 #define M_NORM false
-#define M_X(i) attended[i]
-#define M_BEFORE(row) stream[(row) / 4u][(row) % 4u]
-#define M_STORE(row, value, up, before) middle[(row) / 4u][(row) % 4u] = before + value
+#define M_X(i) FOUR(attended, 4u * (i))
+#define M_BEFORE(row) stream[row]
+#define M_STORE(row, value, up, before) middle[row] = before + value
 #include "include/fused/matvec.glsl"
 #undef PHASE
 #undef M_COLUMNS
@@ -128,9 +132,9 @@ uint norm_at;
 #define M_UNITS GATE_UNITS
 #define M_GATED true
 #define M_NORM true
-#define M_X(i) middle[i]
+#define M_X(i) FOUR(middle, 4u * (i))
 #define M_BEFORE(row) 0.0
-#define M_STORE(row, value, up, before) hidden[(row) / 4u][(row) % 4u] = gate(GELU, value) * up
+#define M_STORE(row, value, up, before) hidden[row] = gate(GELU, value) * up
 #include "include/fused/matvec.glsl"
 #undef PHASE
 #undef M_COLUMNS
@@ -148,15 +152,15 @@ uint norm_at;
 #define M_UNITS DOWN_UNITS
 #define M_GATED false
 #define M_NORM false
-#define M_X(i) hidden[i]
-#define M_BEFORE(row) middle[(row) / 4u][(row) % 4u]
-#define M_STORE(row, value, up, before) stream[(row) / 4u][(row) % 4u] = before + value
+#define M_X(i) FOUR(hidden, 4u * (i))
+#define M_BEFORE(row) middle[row]
+#define M_STORE(row, value, up, before) stream[row] = before + value
 #include "include/fused/matvec.glsl"
 
 uint q_norm_at;
 uint k_norm_at;
 #define A_IN(i) qkv_floats[i]
-#define A_OUT(i, v) attended[(i) / 4u][(i) % 4u] = (v)
+#define A_OUT(i, v) attended[i] = (v)
 #define A_PART(i) parts[i]
 #define A_KEY(i) cache[i]
 #define A_VALUE(i) cache[i]
