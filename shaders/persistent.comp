@@ -80,8 +80,8 @@ Matrices matrices(uint i, uint rows_a, uint rows_ab, uint rows) {
                     uvec3(word(7u + i), word(8u + i), word(9u + i)), push.epsilon);
 }
 
-// Four neighbours. The buffers are arrays of floats, since a store of one component of a vector may become a store of all,
-// and since two bindings of the same bytes would have to be declared to alias.
+// Four neighbours. The buffers are arrays of floats, so that no store is of one component of a vector, and no bytes are
+// bound twice, which would have to be declared.
 #define FOUR(from, i) vec4(from[i], from[(i) + 1u], from[(i) + 2u], from[(i) + 3u])
 
 #define PHASE qkv
@@ -114,7 +114,7 @@ uint norm_at;
 #define M_NORM false
 #define M_X(i) FOUR(attended, 4u * (i))
 #define M_BEFORE(row) stream[row]
-#define M_STORE(row, value, up, before) middle[row] = before + value
+#define M_STORE(row, value, up, before) middle[row] = (before) + (value)
 #include "include/fused/matvec.glsl"
 #undef PHASE
 #undef M_COLUMNS
@@ -154,7 +154,7 @@ uint norm_at;
 #define M_NORM false
 #define M_X(i) FOUR(hidden, 4u * (i))
 #define M_BEFORE(row) middle[row]
-#define M_STORE(row, value, up, before) stream[row] = before + value
+#define M_STORE(row, value, up, before) stream[row] = (before) + (value)
 #include "include/fused/matvec.glsl"
 
 uint q_norm_at;
