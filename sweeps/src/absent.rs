@@ -42,6 +42,7 @@ pub fn not_run(driver: ShimDriver, why: &str, model: &str, policies: &[Policy]) 
         driver_flushes_per_token: None,
         driver_packets: None,
         tok_s: None,
+        tok_s_by_round: Vec::new(),
         vs_stock: None,
         cpu_us_per_token: None,
         cpu_us_interval: None,
@@ -52,6 +53,7 @@ pub fn not_run(driver: ShimDriver, why: &str, model: &str, policies: &[Policy]) 
         gates: gates(),
         verdict: Verdict::NotRun,
         reason: Some(why.into()),
+        failing: Vec::new(),
     };
     std::iter::once(Policy::Stock).chain(policies.iter().copied()).map(arm).collect()
 }

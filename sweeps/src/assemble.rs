@@ -18,6 +18,8 @@ use crate::plan::{Role, RunSpec};
 use crate::report::{
     Arm, ArmGate, ArmRole, CacheReport, DeviceReport, DriverPackets, GateReport, Perplexity, Rate,
 };
+use crate::stats::comparison::Comparison;
+use crate::stats::drift::Drift;
 use crate::stats::{NOISE, Spread, paired_ratio};
 
 /// What every report says of rates on a CPU device.
@@ -29,6 +31,9 @@ pub const RECORDS_ONLY: &str = "is played by a shim that records without executi
                                 driver was handed, CPU time is this machine's processor's, and whether a policy is \
                                 correct or fast cannot be seen here.";
 
+/// Variables and the values that they are given.
+pub type Setting = Vec<(String, String)>;
+
 /// One device with one model, and all that was observed there.
 #[derive(Debug, Clone)]
 pub struct Target {
@@ -38,10 +43,14 @@ pub struct Target {
     pub model: String,
     /// What was set for all runs here: when the engine records, how many busy neighbours there are.
     pub knobs: BTreeMap<String, String>,
+    /// Variables of the owner's that are an axis: the settings of a run, by [`RunSpec::knob`]; the first sets nothing.
+    pub settings: Vec<Setting>,
     /// Whether the device executes.
     pub executes: bool,
     /// The policies measured beside `stock`.
     pub policies: Vec<Policy>,
+    /// What was found on the way, in sentences.
+    pub findings: Vec<String>,
     /// The runs so far.
     pub observations: Vec<Observation>,
     /// Whether all planned runs were made.
@@ -49,6 +58,12 @@ pub struct Target {
 }
 
 impl Target {
+    /// All that was set for a run: the target's own axes, and the owner's variables.
+    pub fn knobs_of(&self, knob: u16) -> BTreeMap<String, String> {
+        let own = self.settings.get(usize::from(knob)).into_iter().flatten().cloned();
+        self.knobs.clone().into_iter().chain(own).collect()
+    }
+
     /// The observations as evidence.
     pub fn evidence(&self) -> Evidence<'_> {
         Evidence { observations: &self.observations, complete: self.complete, executes: self.executes }
@@ -91,23 +106,11 @@ impl Target {
         let cpu = self.cost(spec, |m| m.cpu_us_per_token, |p| p.cpu);
         let wall = self.cost(spec, |m| 1e6 / m.tok_s, |p| p.wall).filter(|_| !self.executes);
         let driver_packets = self.driver_packets(spec);
-        let rates = |spec: &RunSpec| -> Vec<Option<f64>> {
-            // Indexed by round, so that a round that failed on either side drops out of the ratio.
-            let mut by_round = Vec::new();
-            for o in self.observations.iter().filter(|o| o.spec.same_arm(spec)) {
-                let round = o.spec.round as usize;
-                if by_round.len() <= round {
-                    by_round.resize(round + 1, None);
-                }
-                by_round[round] = o.outcome.as_ref().ok().map(|m| m.tok_s);
-            }
-            by_round
-        };
         // What comes out of a driver that only records is no result, and how fast it comes no rate: neither may stand
         // where someone could take it for one.
         let shown = shown.filter(|_| self.executes);
         let timed = spec.role == Role::Timed && self.executes;
-        let own: Vec<f64> = rates(spec).into_iter().flatten().filter(|_| self.executes).collect();
+        let own: Vec<f64> = self.rates(spec).into_iter().flatten().filter(|_| self.executes).collect();
         Arm {
             driver: self.chosen.driver.clone(),
             device: self.device(),
@@ -115,7 +118,7 @@ impl Target {
             model: self.model.clone(),
             policy: spec.policy.map(|p| p.to_string()),
             shuffle: spec.shuffle.to_string(),
-            knobs: self.knobs.clone(),
+            knobs: self.knobs_of(spec.knob),
             role: match spec.role {
                 _ if spec.is_reference() => ArmRole::Reference,
                 Role::Timed | Role::Drop | Role::Setup | Role::Packets | Role::Short => ArmRole::Policy,
@@ -130,11 +133,8 @@ impl Target {
             driver_flushes_per_token: driver_packets.as_ref().and_then(|p| p.flushes),
             driver_packets,
             tok_s: Spread::of(&own).map(Rate::from),
-            vs_stock: self
-                .reference_spec()
-                .filter(|_| timed)
-                .and_then(|r| paired_ratio(&rates(spec), &rates(&r)))
-                .map(Into::into),
+            tok_s_by_round: if self.executes { self.rates(spec) } else { Vec::new() },
+            vs_stock: self.ratio(spec).filter(|_| timed).map(Into::into),
             cpu_us_per_token: cpu.map(|s| s.median),
             cpu_us_interval: cpu.map(Rate::from),
             wall_us_per_token: wall.map(Rate::from),
@@ -150,7 +150,61 @@ impl Target {
                 .collect(),
             verdict,
             reason,
+            failing: self.failing(spec),
         }
+    }
+
+    /// What failed for the arm's policy under its setting, case by case: settings that fail alike can be told so.
+    fn failing(&self, spec: &RunSpec) -> Vec<String> {
+        let evidence = self.evidence();
+        let Some(reference) = evidence.reference().filter(|_| self.executes) else { return Vec::new() };
+        let own = self.observations.iter().filter(|o| o.spec.same_side(spec));
+        let own = own.filter(|o| matches!(o.spec.role, Role::Timed | Role::Shuffled));
+        let mut cases: Vec<String> = own
+            .flat_map(|o| {
+                let order = if o.spec.shuffle.to_string() == "off" {
+                    "in order".into()
+                } else {
+                    format!("shuffle {}", o.spec.shuffle)
+                };
+                match &o.outcome {
+                    Err(failure) => vec![format!("{}, {order}", failure.kind())],
+                    Ok(m) => Gate::ALL
+                        .into_iter()
+                        .filter(|gate| gate.difference(reference, m).is_some())
+                        .map(|gate| format!("{}, {order}", gate.name()))
+                        .collect(),
+                }
+            })
+            .collect();
+        cases.sort();
+        cases.dedup();
+        cases
+    }
+
+    /// The rates of an arm by round, so that a round that failed on either side drops out of a ratio.
+    fn rates(&self, spec: &RunSpec) -> Vec<Option<f64>> {
+        let mut by_round = Vec::new();
+        for o in self.observations.iter().filter(|o| o.spec.same_arm(spec)) {
+            let round = o.spec.round as usize;
+            if by_round.len() <= round {
+                by_round.resize(round + 1, None);
+            }
+            by_round[round] = o.outcome.as_ref().ok().map(|m| m.tok_s);
+        }
+        by_round
+    }
+
+    /// The arm's rate against the reference's, formed within each round.
+    fn ratio(&self, spec: &RunSpec) -> Option<Comparison> {
+        paired_ratio(&self.rates(spec), &self.rates(&self.reference_spec()?))
+    }
+
+    /// The ratios of all timed arms that have rates, but the reference's to itself.
+    pub fn ratios(&self) -> impl Iterator<Item = Comparison> {
+        let first = |o: &&Observation| o.spec.role == Role::Timed && o.spec.round == 0;
+        let arms = self.observations.iter().filter(first).filter(|o| !o.spec.is_reference());
+        arms.filter_map(|o| self.ratio(&o.spec))
     }
 
     /// What the layer counted for one token of `measured`, a run of `spec`'s policy: the difference to the set-up run,
@@ -169,7 +223,7 @@ impl Target {
         let (before, tokens) = self
             .observations
             .iter()
-            .filter(|o| o.spec.role == Role::Setup && o.spec.policy == spec.policy)
+            .filter(|o| o.spec.role == Role::Setup && o.spec.same_side(spec))
             .filter_map(|o| o.outcome.as_ref().ok())
             .filter(|set_up| set_up.tokens < measured.tokens)
             .find_map(|set_up| Some((number(set_up)?, set_up.tokens)))
@@ -179,7 +233,7 @@ impl Target {
 
     /// What stands in the driver's stream for one token of the arm's policy, where it was counted.
     fn driver_packets(&self, spec: &RunSpec) -> Option<DriverPackets> {
-        let of_policy = |o: &&Observation| o.spec.role == Role::Packets && o.spec.policy == spec.policy;
+        let of_policy = |o: &&Observation| o.spec.role == Role::Packets && o.spec.same_side(spec);
         let measured = self.observations.iter().filter(of_policy).find_map(|o| o.outcome.as_ref().ok())?;
         let counted = measured.packets.as_ref()?.as_ref().ok()?;
         let per_token = |count: &Count| {
@@ -246,7 +300,7 @@ impl Target {
             _ => Status::NotRun,
         };
         let Some(policy) = spec.policy else { return ArmGate { status: own, mutation: None } };
-        let result = evidence.judge_gate(gate, policy);
+        let result = evidence.judge_gate_under(gate, policy, spec.knob);
         let status = match (spec.role, own, result.status) {
             (Role::Timed, _, status) => status,
             // The control does not pass a gate: either it is noticed, or the gate is blind.
@@ -263,9 +317,14 @@ impl Target {
         let evidence = self.evidence();
         let policies = std::iter::once(Policy::Stock)
             .chain(self.policies.iter().copied().filter(|p| p.is_correct() && *p != Policy::Stock));
-        policies
-            .flat_map(|policy| Gate::ALL.map(|gate| evidence.judge_gate(gate, policy)))
-            .map(|g| GateReport {
+        let policies: Vec<Policy> = policies.collect();
+        (0..self.settings.len() as u16)
+            .flat_map(|knob| policies.iter().map(move |policy| (knob, *policy)))
+            .flat_map(|(knob, policy)| {
+                Gate::ALL.map(|gate| (knob, evidence.judge_gate_under(gate, policy, knob)))
+            })
+            .map(|(knob, g)| GateReport {
+                knobs: self.knobs_of(knob),
                 gate: g.gate.name().into(),
                 driver: self.chosen.driver.clone(),
                 device: self.chosen.device.name.clone(),
@@ -281,7 +340,8 @@ impl Target {
 
     /// What a reader must know before believing the numbers of this target.
     pub fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
+        let mut notes = self.findings.clone();
+        notes.extend(self.alike());
         if self.chosen.device.kind == DeviceKind::Cpu && self.executes {
             notes.push(CPU_DEVICE.to_string());
         }
@@ -293,13 +353,7 @@ impl Target {
         }
         let rated = self.arms().into_iter().filter(|_| self.executes);
         for arm in rated.filter(|a| matches!(a.role, ArmRole::Reference | ArmRole::Policy)) {
-            let rates: Vec<f64> = self
-                .observations
-                .iter()
-                .filter(|o| o.spec.role == Role::Timed)
-                .filter(|o| o.spec.policy.map(|p| p.to_string()) == arm.policy)
-                .filter_map(|o| Some(o.outcome.as_ref().ok()?.tok_s))
-                .collect();
+            let rates: Vec<f64> = arm.tok_s_by_round.iter().flatten().copied().collect();
             if let Some(spread) = Spread::of(&rates).filter(Spread::is_noisy) {
                 notes.push(format!(
                     "Noisy: the rates of {} on {} lie {:.0}% apart (more than {:.0}%); another program may have been \
@@ -311,6 +365,7 @@ impl Target {
                 ));
             }
         }
+        notes.extend(self.drift());
         for o in self.observations.iter().filter(|o| o.spec.role == Role::Setup) {
             if let Err(failure) = &o.outcome {
                 notes.push(format!(
@@ -353,6 +408,52 @@ impl Target {
             }
         }
         notes
+    }
+
+    /// Which settings fail in the same cases.
+    fn alike(&self) -> Vec<String> {
+        let mut groups: Vec<(Vec<String>, Vec<String>)> = Vec::new();
+        for arm in self.arms().into_iter().filter(|a| a.role == ArmRole::Policy && !a.failing.is_empty()) {
+            // What a policy does wrong whatever is set is no matter of settings.
+            let own: Vec<String> = arm
+                .knobs
+                .iter()
+                .filter(|(n, _)| !self.knobs.contains_key(*n))
+                .map(|(n, v)| format!("{n}={v}"))
+                .collect();
+            if own.is_empty() || arm.policy.as_deref() != Some(Policy::Stock.name()) {
+                continue;
+            }
+            let name = own.join(" ");
+            match groups.iter_mut().find(|(cases, _)| *cases == arm.failing) {
+                Some((_, names)) => names.push(name),
+                None => groups.push((arm.failing, vec![name])),
+            }
+        }
+        let said = |(cases, names): &(Vec<String>, Vec<String>)| {
+            format!(
+                "Under stock these fail {}: {}. Failing: {}.",
+                if names.len() > 1 { "alike" } else { "so" },
+                names.join(", "),
+                cases.join("; ")
+            )
+        };
+        groups.iter().map(said).collect()
+    }
+
+    /// Whether the machine changed while it was measured, as the reference's rates tell.
+    fn drift(&self) -> Option<String> {
+        let reference = self.observations.iter().filter(|o| o.spec.is_reference() && self.executes);
+        let rates: Vec<f64> = reference.filter_map(|o| Some(o.outcome.as_ref().ok()?.tok_s)).collect();
+        let drift = Drift::of(&rates)?;
+        Some(format!(
+            "Drift: the rate of stock on {} changed by {:+.1}% from the first round to the last, which chance would make once \
+             in {:.0} times. Ratios are formed within rounds, where most of it cancels; rates of different arms should not \
+             be compared across rounds.",
+            self.chosen.device.name,
+            100.0 * drift.change,
+            1.0 / drift.p
+        ))
     }
 
     fn reference_spec(&self) -> Option<RunSpec> {

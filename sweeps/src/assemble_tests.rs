@@ -35,7 +35,7 @@ fn measured(spec: &RunSpec, tok_s: f64) -> Measured {
 
 /// A sweep of `alias-only` in three rounds; `change` says what came of a run where it is not as planned.
 fn target(change: impl Fn(&RunSpec, Measured) -> Outcome) -> Target {
-    let observations = fixed_runs(&[Policy::AliasOnly], 3, 1)
+    let observations = fixed_runs(&[Policy::AliasOnly], 0, 3, 1)
         .into_iter()
         .map(|spec| Observation {
             spec,
@@ -58,6 +58,8 @@ fn target(change: impl Fn(&RunSpec, Measured) -> Outcome) -> Target {
         },
         model: "embedded".into(),
         knobs: BTreeMap::new(),
+        settings: vec![vec![]],
+        findings: vec![],
         executes: true,
         policies: vec![Policy::AliasOnly],
         observations,
@@ -121,7 +123,7 @@ fn flushes_of_the_driver_are_per_token_and_a_count_that_was_missed_is_none() {
     let counted = |count: fn(u64) -> Result<u64, String>| {
         let mut recorded = target(|_, m| Ok(m));
         recorded.executes = false;
-        recorded.observations = crate::plan::recorded_runs(&[Policy::AliasOnly], 2, true, false)
+        recorded.observations = crate::plan::recorded_runs(&[Policy::AliasOnly], 0, 2, true, false)
             .into_iter()
             .map(|spec| {
                 let mut m = measured(&spec, 10.0);
@@ -152,7 +154,7 @@ fn flushes_of_the_driver_are_per_token_and_a_count_that_was_missed_is_none() {
 fn an_application_costs_what_a_long_run_takes_more_than_the_short_one_beside_it() {
     let mut recorded = target(|_, m| Ok(m));
     recorded.executes = false;
-    recorded.observations = crate::plan::recorded_runs(&[Policy::AliasOnly], 3, false, true)
+    recorded.observations = crate::plan::recorded_runs(&[Policy::AliasOnly], 0, 3, false, true)
         .into_iter()
         .map(|spec| {
             let mut m = measured(&spec, f64::NAN);

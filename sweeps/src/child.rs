@@ -20,6 +20,7 @@ use zinc_engine::results;
 use zinc_report::Report;
 
 use crate::application::Application;
+use crate::assemble::Setting;
 use crate::contain::{self, Finished, Unfinished, signal_name, tail};
 use crate::environment;
 use crate::error::SweepError;
@@ -55,6 +56,8 @@ pub struct Job {
     pub record: Option<String>,
     /// Busy neighbours on each logical processor while it runs.
     pub busy: u32,
+    /// The owner's variables by [`RunSpec::knob`]; the first sets nothing.
+    pub settings: Vec<Setting>,
     /// What to start instead of the engine.
     pub application: Option<Application>,
     /// Variables of the arm: the driver to take, and its knobs.
@@ -204,6 +207,9 @@ impl<'a> Engine<'a> {
         }
         for (name, value) in &job.variables {
             environment::set(&mut env, name, value.clone());
+        }
+        for (name, value) in job.settings.get(usize::from(spec.knob)).into_iter().flatten() {
+            environment::set(&mut env, name, value.into());
         }
         if self.counter(spec, job).is_some() {
             environment::set(&mut env, packets::VARIABLE, self.packets_report().into());

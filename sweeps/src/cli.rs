@@ -15,12 +15,14 @@ use zinc_engine::cli::RecordArg;
 use zinc_hazard::Policy;
 
 use crate::application::Application;
+use crate::assemble::Setting;
 use crate::drivers::DriverSpec;
 use crate::knobs::Axis;
 use crate::plan::SETUP_TOKENS;
 use crate::shims::ShimDriver;
 use crate::shims::on::OnArgs;
 use crate::shims::setup::SetupArgs;
+use crate::variables::{self, Ablation, Knob};
 
 /// Tokens in a chunk unless the user says otherwise.
 const DEFAULT_CTX: u64 = 128;
@@ -42,8 +44,18 @@ Examples:
       What recording each token anew costs the processor, also one with half of its time to give.
   sweep --driver honeykrisp-shim --root \"$(tests/oracles --where)\" -- llama-bench -m MODEL.gguf -p 0 -n {tokens} -r 1
       The same counts and costs for any application, per token by the difference of two lengths.
+  sweep --driver honeykrisp-shim --set HK_PERFTEST=nobarrier
+      Does that variable do what its name says? (No: every barrier of the driver stays; only the links between streams
+      go, and the processor's time for them. AGX_MESA_DEBUG and ASAHI_MESA_DEBUG,
+      which sound alike, take other words, and a word of the one in the other is ignored without a message.)
+  sweep --driver honeykrisp --ablate MASK_VARIABLE=0x000fffff --narrowest MASK_VARIABLE
+      Which bits of a mask matter, which fail alike, and what is the smallest that passes.
   sweep on radv-shim:navi31 -- vulkaninfo --summary
       Any program on such a driver.
+  sweep --precision 1% --policy alias-only
+      Goes on until the ratio is known to 1%, or says what it could not see.
+  sweep compare monday/ friday/        sweep against honeykrisp_m2ultra_arms sweep-report/
+      What changed between two reports; what published figures are worth here.
 
 Exit status:
   0  every arm is verified, counted only, without effect, or labelled incorrect by design
@@ -84,6 +96,15 @@ pub struct Cli {
     /// Timed runs of the reference and of each policy, interleaved
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub reps: u32,
+
+    /// Go on with further rounds after --reps until the 95% interval of every ratio reaches no further than this to
+    /// either side, such as 1% (at least six rounds, at most --max-reps)
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    pub precision: Option<f64>,
+
+    /// With --precision: rounds at most
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub max_reps: u32,
 
     /// Tokens decoded in each run, in whole chunks of --ctx
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(SETUP_TOKENS..=10_000_000))]
@@ -142,6 +163,23 @@ pub struct Cli {
     #[arg(long)]
     pub knobs: bool,
 
+    /// Any variable as an axis, crossed with stock and all policies and compared with stock where nothing is set; may be
+    /// given several times
+    #[arg(long = "set", value_name = "NAME=V1,V2")]
+    pub set: Vec<Knob>,
+
+    /// A mask as an axis, one bit cleared at a time, such as NAME=0x000fffff
+    #[arg(long = "ablate", value_name = "NAME=MASK")]
+    pub ablations: Vec<Ablation>,
+
+    /// With --ablate: also clear the upper bits one after the other
+    #[arg(long, requires = "ablations")]
+    pub prefixes: bool,
+
+    /// Search the smallest mask of the --ablate variable NAME that passes every gate under stock
+    #[arg(long, value_name = "NAME", requires = "ablations")]
+    pub narrowest: Option<String>,
+
     /// For an application of a newer distribution, on shims: take the dynamic loader and libraries of this folder, as
     /// tests/oracles unpacks it
     #[arg(long, value_name = "FOLDER", requires = "application")]
@@ -187,6 +225,13 @@ impl Cli {
                 return usage(ErrorKind::ValueValidation, message);
             }
         }
+        if let Some(name) = self.narrowest.as_ref().filter(|n| self.ablations.iter().all(|a| a.name != **n)) {
+            let message = format!("--narrowest {name} needs its mask: give --ablate {name}=MASK too");
+            return usage(ErrorKind::MissingRequiredArgument, message);
+        }
+        if let Err(message) = self.settings() {
+            return usage(ErrorKind::ValueValidation, message);
+        }
         match self.ctx {
             Some(ctx) if ctx > self.tokens => {
                 let message = format!(
@@ -197,6 +242,15 @@ impl Cli {
             }
             _ => Ok(self),
         }
+    }
+
+    /// The settings of the owner's variables; the first sets nothing.
+    ///
+    /// # Errors
+    ///
+    /// In words, when they cannot be crossed.
+    pub fn settings(&self) -> Result<Vec<Setting>, String> {
+        variables::settings(&self.set, &self.ablations, self.prefixes)
     }
 
     /// Tokens in a chunk.
@@ -221,6 +275,20 @@ pub enum Command {
     SetupShims(SetupArgs),
     /// Run any program on a driver that records without executing
     On(OnArgs),
+    /// Lay two reports side by side: what became faster, slower, or other numbers
+    Compare {
+        /// The earlier report's folder, or its report.json
+        a: PathBuf,
+        /// The later one's
+        b: PathBuf,
+    },
+    /// Lay a published table beside reports of this machine: each claim is confirmed, contradicted, or not testable here
+    Against {
+        /// A CSV, or the name of one that ships with this program (a wrong name lists them)
+        table: String,
+        /// Reports: folders, or report.json files
+        reports: Vec<PathBuf>,
+    },
 }
 
 /// A kind of device that the owner insists on.
@@ -253,6 +321,16 @@ fn policy_help() -> String {
 
 fn parse_policy(text: &str) -> Result<Policy, zinc_hazard::UnknownPolicy> {
     text.parse()
+}
+
+/// `1%` and `1` are one hundredth.
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim();
+    match number.parse::<f64>() {
+        Ok(percent) if (0.001..=50.0).contains(&percent) => Ok(percent / 100.0),
+        Ok(_) => Err(format!("'{text}' is out of range; give 0.001% to 50%")),
+        Err(_) => Err(format!("'{text}' is not a percentage, such as 1%")),
+    }
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
@@ -301,6 +379,15 @@ mod tests {
     fn zero_repetitions_and_absurd_sizes_are_usage_errors() {
         for args in [&["--reps", "0"], &["--tokens", "1"], &["--ctx", "99999999999"], &["--timeout", "nan"]] {
             assert_eq!(parse(args).unwrap_err().exit_code(), 2, "{args:?}");
+        }
+    }
+
+    #[test]
+    fn a_precision_is_a_percentage() {
+        assert_eq!(parse(&["--precision", "1%"]).unwrap().precision, Some(0.01));
+        assert_eq!(parse(&["--precision", "0.5"]).unwrap().precision, Some(0.005));
+        for wrong in ["0%", "abc", "99%", ""] {
+            assert_eq!(parse(&["--precision", wrong]).unwrap_err().exit_code(), 2, "{wrong}");
         }
     }
 

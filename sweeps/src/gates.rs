@@ -28,6 +28,10 @@ pub const PERPLEXITY_TOLERANCE: f64 = 1e-3;
 /// What is said of a policy that is not meant to be correct where nothing could show it.
 const INCORRECT_ANYWAY: &str = "this policy is not meant to be correct, on any driver";
 
+/// Why a setting has no effect on a driver that records.
+const SAME_PACKETS: &str =
+    "every packet that the driver submits, with its mask, is there as often as without the setting";
+
 /// A way to compare a run with the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Gate {
@@ -168,8 +172,14 @@ impl<'a> Evidence<'a> {
         self.observations.iter().find(|o| o.spec.role == Role::Control)
     }
 
-    /// The answer of `gate` for `policy`.
+    /// The answer of `gate` for `policy`, with nothing set.
     pub fn judge_gate(&self, gate: Gate, policy: Policy) -> GateResult {
+        self.judge_gate_under(gate, policy, 0)
+    }
+
+    /// The answer of `gate` for `policy` under a setting. How sharp the gate is, its control and the policy's drops tell,
+    /// which are made with nothing set.
+    pub fn judge_gate_under(&self, gate: Gate, policy: Policy, knob: u16) -> GateResult {
         let mut result = GateResult {
             gate,
             policy,
@@ -178,13 +188,13 @@ impl<'a> Evidence<'a> {
             mutation: self.mutation(gate, policy),
             reason: None,
         };
-        let (status, reason) = self.gate_status(&mut result);
+        let (status, reason) = self.gate_status(&mut result, knob);
         result.status = status;
         result.reason = reason;
         result
     }
 
-    fn gate_status(&self, result: &mut GateResult) -> (Status, Option<String>) {
+    fn gate_status(&self, result: &mut GateResult, knob: u16) -> (Status, Option<String>) {
         let (gate, policy) = (result.gate, result.policy);
         let because = |status, reason: &str| (status, Some(reason.to_string()));
         if !self.executes {
@@ -212,8 +222,9 @@ impl<'a> Evidence<'a> {
                 )),
             );
         }
-        let of_policy =
-            |s: &RunSpec| s.policy == Some(policy) && matches!(s.role, Role::Timed | Role::Shuffled);
+        let of_policy = |s: &RunSpec| {
+            (s.policy, s.knob) == (Some(policy), knob) && matches!(s.role, Role::Timed | Role::Shuffled)
+        };
         if let Some((spec, difference)) =
             self.measured(of_policy).find_map(|(spec, m)| Some((spec, gate.difference(reference, m)?)))
         {
@@ -286,6 +297,7 @@ impl<'a> Evidence<'a> {
             let by_design = spec.policy.is_some_and(|p| !p.is_correct()).then_some(INCORRECT_ANYWAY);
             return match failure {
                 Some(reason) => (Verdict::Failed, Some(reason)),
+                None if self.same_packets(spec) => (Verdict::NoEffect, Some(SAME_PACKETS.into())),
                 None => (Verdict::CountedOnly, by_design.map(Into::into)),
             };
         }
@@ -322,7 +334,7 @@ impl<'a> Evidence<'a> {
     fn judge_equal_arm(&self, spec: &RunSpec, reference: &Measured) -> (Verdict, Option<String>) {
         let Some(policy) = spec.policy else { return (Verdict::Verified, None) };
         let gates: Vec<GateResult> =
-            Gate::ALL.into_iter().map(|gate| self.judge_gate(gate, policy)).collect();
+            Gate::ALL.into_iter().map(|gate| self.judge_gate_under(gate, policy, spec.knob)).collect();
         let with = |status| gates.iter().find(|g| g.status == status);
         // A timed arm answers for its policy; one permutation that was right stays right when another was wrong.
         if spec.role == Role::Timed
@@ -330,9 +342,11 @@ impl<'a> Evidence<'a> {
         {
             return (Verdict::Refuted, gate.reason.clone());
         }
-        // A policy that cuts masks or moves operations changes the stream even where it changes no count.
+        // A policy that cuts masks or moves operations changes the stream even where it changes no count, and what a setting
+        // does to the driver is behind the layer, which would see no difference.
         if spec.shuffle == Shuffle::Off
             && policy.freedom().is_none()
+            && spec.knob == 0
             && self.measured(|s| s.same_arm(spec)).all(|(_, m)| same_stream(reference, m))
         {
             return (Verdict::NoEffect, Some("what was executed is the reference's own stream".into()));
@@ -342,6 +356,16 @@ impl<'a> Evidence<'a> {
             return (Verdict::Unproven, Some(format!("gate {}: {reason}", gate.gate.name())));
         }
         (Verdict::Verified, None)
+    }
+
+    /// Whether a setting left the driver's own stream as it was: every sort of packet, with its mask, as often as without
+    /// it. Where nobody counted packets nothing can be said.
+    fn same_packets(&self, spec: &RunSpec) -> bool {
+        let counted = |knob: u16| {
+            let packets = |s: &RunSpec| s.role == Role::Packets && (s.policy, s.knob) == (spec.policy, knob);
+            self.measured(packets).find_map(|(_, m)| m.packets.as_ref()?.as_ref().ok())
+        };
+        spec.knob != 0 && counted(0).is_some_and(|without| counted(spec.knob) == Some(without))
     }
 
     fn explain(&self, spec: &RunSpec, difference: String) -> String {

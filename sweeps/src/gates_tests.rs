@@ -51,7 +51,7 @@ fn crash() -> Outcome {
 
 /// A whole sweep of `policy` with `drops`, in which all is as it should be except what `change` says.
 fn sweep(policy: Policy, drops: &[u64], change: impl Fn(&RunSpec) -> Option<Outcome>) -> Vec<Observation> {
-    let mut specs = fixed_runs(&[policy], 2, 1);
+    let mut specs = fixed_runs(&[policy], 0, 2, 1);
     if takes_drops(policy) {
         specs.extend(drops.iter().map(|k| RunSpec::dropping(policy, *k, Shuffle::Reverse)));
     }
@@ -70,11 +70,11 @@ fn evidence(observations: &[Observation]) -> Evidence<'_> {
 
 fn timed(policy: Policy) -> RunSpec {
     let timed = |r: &&RunSpec| r.role == Role::Timed && r.policy == Some(policy);
-    *fixed_runs(&[policy], 1, 1).iter().find(timed).unwrap()
+    *fixed_runs(&[policy], 0, 1, 1).iter().find(timed).unwrap()
 }
 
 fn control() -> RunSpec {
-    *fixed_runs(&[], 1, 1).last().unwrap()
+    *fixed_runs(&[], 0, 1, 1).last().unwrap()
 }
 
 fn verdict(observations: &[Observation], spec: RunSpec) -> Verdict {

@@ -19,16 +19,20 @@
 //! `child`, `output` and parts of `shims` touch the world.
 
 pub mod absent;
+pub mod against;
 pub mod application;
 pub mod assemble;
+pub mod charts;
 pub mod child;
 pub mod cli;
+pub mod compare;
 pub mod contain;
 pub mod drivers;
 pub mod environment;
 pub mod error;
 pub mod gates;
 pub mod host;
+pub mod html;
 pub mod knobs;
 pub mod markdown;
 pub mod neighbours;
@@ -38,8 +42,10 @@ pub mod packets;
 pub mod patched;
 pub mod plan;
 pub mod progress;
+pub mod reading;
 pub mod report;
 pub mod session;
 pub mod shims;
 pub mod stats;
 pub mod table;
+pub mod variables;

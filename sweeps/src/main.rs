@@ -1,6 +1,7 @@
 //! The command `sweep`: arguments in, exit status out. All work is in the library.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use zinc_sweeps::cli::{Cli, Command};
 use zinc_sweeps::error::SweepError;
 use zinc_sweeps::shims::{on, setup};
-use zinc_sweeps::{markdown, report, session, table};
+use zinc_sweeps::{against, compare, markdown, reading, report, session, table};
 
 fn main() -> ExitCode {
     let cli = Cli::from_process();
@@ -18,6 +19,13 @@ fn main() -> ExitCode {
     match &cli.command {
         None => {}
         Some(Command::SetupShims(args)) => return setup::run(args).map_or_else(|e| fail(&e), ExitCode::from),
+        Some(Command::Compare { a, b }) => {
+            let text = reading::report(a).and_then(|a| Ok(compare::render(&a, &reading::report(b)?)));
+            return text.map_or_else(|e| fail(&e), |text| print(&text, 0));
+        }
+        Some(Command::Against { table, reports }) => {
+            return against(table, reports).map_or_else(|e| fail(&e), |(text, code)| print(&text, code));
+        }
         Some(Command::On(args)) => return on::run(args).map_or_else(|e| fail(&e), |never| match never {}),
     }
     let stop = Arc::new(AtomicBool::new(false));
@@ -40,6 +48,15 @@ fn main() -> ExitCode {
         }
         Err(error) => fail(&error),
     }
+}
+
+/// The table's claims judged by the reports; exit status 1 when one is contradicted.
+fn against(table: &str, reports: &[PathBuf]) -> Result<(String, u8), SweepError> {
+    let reports = reports.iter().map(|path| reading::report(path)).collect::<Result<Vec<_>, _>>()?;
+    let (name, text) = against::find(table)?;
+    let judged = against::judge(&name, &text, &reports)?;
+    let contradicted = judged.iter().any(|j| j.mark == against::Mark::Contradicted);
+    Ok((against::render(&name, &text, &judged), u8::from(contradicted)))
 }
 
 fn fail(error: &SweepError) -> ExitCode {

@@ -7,6 +7,7 @@ use crate::gates::Verdict;
 use crate::plan::SETUP_TOKENS;
 use crate::report::{Arm, ArmRole, Report};
 use crate::stats::LEVEL;
+use crate::stats::comparison::{Answer, clause};
 use crate::table::{self, arm_table, gate_table, gates_with_evidence, groups};
 
 const LIMITS: &str = "\
@@ -65,7 +66,8 @@ pub fn render(report: &Report) -> String {
             ));
         }
         text.push_str(&format!("{}\n", arm_table(&arms)));
-        let lines = table::reasons(&arms).into_iter().chain(table::caches(&arms));
+        let lines =
+            table::answers(&arms).into_iter().chain(table::reasons(&arms)).chain(table::caches(&arms));
         let lines: String = lines.map(|line| format!("- {}\n", escape(&line))).collect();
         if !lines.is_empty() {
             text.push_str(&format!("\n{lines}"));
@@ -151,8 +153,11 @@ fn counted(arm: &Arm) -> String {
         (Some(asked), Some(emitted)) => {
             // On a CPU device a rate is no part of the answer.
             let ratio = arm.vs_stock.filter(|_| arm.device.kind != "cpu").map_or(String::new(), |r| {
-                let words =
-                    if r.lo > 1.0 || r.hi < 1.0 { "" } else { ", no difference beyond these runs' noise" };
+                let words = match r.answer {
+                    Some(Answer::Higher | Answer::Lower) => String::new(),
+                    Some(answer) => format!(", {}", clause(answer, r.smallest_difference)),
+                    None => String::new(),
+                };
                 format!(", rate {:.3} of stock's [{:.3}, {:.3}]{words}", r.ratio, r.lo, r.hi)
             });
             format!("{emitted:.0} barriers a token reach the driver where {asked:.0} are asked for{ratio}")
@@ -222,7 +227,9 @@ fn intervals(report: &Report) -> String {
     let more = if coverage < LEVEL { "; six runs or more (--reps) would give 95%" } else { "" };
     format!(
         "- Rates are medians; the interval in square brackets holds the true median with a probability of {:.0}%{more}. \
-         Ratios are formed within each round of runs and then summarised the same way.\n",
+         Ratios are formed within each round of runs; their 95% interval is a bootstrap's of the median from six rounds on, \
+         and Student's t on logarithms below. Where it holds 1 the answer is *no difference*, with the smallest difference \
+         that these runs would have shown four times in five.\n",
         100.0 * coverage
     )
 }

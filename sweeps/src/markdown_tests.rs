@@ -9,6 +9,10 @@ use crate::report::{
     SCHEMA_VERSION, Settings,
 };
 
+fn ratio(ratio: f64, lo: f64, hi: f64, answer: Answer) -> Ratio {
+    Ratio { ratio, lo, hi, answer: Some(answer), smallest_difference: Some(0.034) }
+}
+
 fn arm(policy: Option<&str>, role: ArmRole, verdict: Verdict) -> Arm {
     Arm {
         driver: "lavapipe".into(),
@@ -32,7 +36,8 @@ fn arm(policy: Option<&str>, role: ArmRole, verdict: Verdict) -> Arm {
         driver_flushes_per_token: None,
         driver_packets: None,
         tok_s: Some(Rate { median: 10.0, lo: 9.0, hi: 11.0, n: 3, coverage: 0.75 }),
-        vs_stock: Some(Ratio { ratio: 1.02, lo: 0.98, hi: 1.05 }),
+        tok_s_by_round: vec![Some(9.0), None, Some(11.0)],
+        vs_stock: Some(ratio(1.02, 0.98, 1.05, Answer::NoDifference)),
         cpu_us_per_token: None,
         cpu_us_interval: None,
         wall_us_per_token: None,
@@ -42,6 +47,7 @@ fn arm(policy: Option<&str>, role: ArmRole, verdict: Verdict) -> Arm {
         gates: BTreeMap::from([("bits".into(), ArmGate { status: Status::Pass, mutation: None })]),
         verdict,
         reason: None,
+        failing: vec![],
     }
 }
 
@@ -62,6 +68,7 @@ fn report(arms: Vec<Arm>) -> Report {
             seed: 1,
             record: vec![],
             busy: vec![],
+            precision: None,
             application: None,
         },
         arms,
@@ -71,12 +78,14 @@ fn report(arms: Vec<Arm>) -> Report {
             device: "a|b*c".into(),
             model: "embedded".into(),
             policy: "alias-only".into(),
+            knobs: BTreeMap::new(),
             status: Status::Pass,
             control_caught: Some(true),
             mutation: Some(Mutation { caught: 11, tried: 12, survivors: vec![0], failed: vec![] }),
             reason: None,
         }],
         notes: vec!["a note".into()],
+        timeline: vec![],
     }
 }
 
@@ -108,14 +117,14 @@ fn a_rate_on_a_cpu_device_is_no_part_of_the_answer() {
     for arm in &mut report.arms {
         arm.device.kind = "discrete-gpu".into();
     }
-    assert!(conclusion(&report).contains("rate 1.020 of stock's [0.980, 1.050], no difference beyond"));
+    assert!(conclusion(&report).contains("rate 1.020 of stock's [0.980, 1.050], no difference; one of 3.4%"));
 }
 
 #[test]
 fn a_rate_of_a_permuted_or_wrong_run_is_not_shown() {
     let mut report = sound();
     report.arms[2].tok_s = Some(Rate { median: 777.5, lo: 777.5, hi: 777.5, n: 1, coverage: 0.0 });
-    report.arms[2].vs_stock = Some(Ratio { ratio: 88.25, lo: 88.25, hi: 88.25 });
+    report.arms[2].vs_stock = Some(ratio(88.25, 88.25, 88.25, Answer::TooFewRuns));
     for text in [render(&report), crate::table::render(&report)] {
         assert!(!text.contains("777.5") && !text.contains("88.25"), "{text}");
     }

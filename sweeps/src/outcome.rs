@@ -107,6 +107,22 @@ pub enum Failure {
     NothingDropped(u64),
 }
 
+impl Failure {
+    /// The sort of failure in a word or two, without what differs from run to run.
+    pub fn kind(&self) -> String {
+        match self {
+            Self::Start(_) => "not started".into(),
+            Self::Exit { status, .. } => format!("exit status {status}"),
+            Self::Signal { signal, .. } => format!("crash, {signal}"),
+            Self::Timeout(_) => "hang".into(),
+            Self::Garbage(_) => "garbage".into(),
+            Self::LayerNotLoaded | Self::LayerDiffers(_) | Self::NothingDropped(_) => {
+                "layer not as asked".into()
+            }
+        }
+    }
+}
+
 fn said(stderr: &str) -> String {
     if stderr.is_empty() { String::new() } else { format!(": {stderr}") }
 }

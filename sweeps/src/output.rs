@@ -9,8 +9,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::SweepError;
-use crate::markdown;
 use crate::report::Report;
+use crate::{charts, html, markdown};
 
 /// A folder that was found fit to take the report.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Folder {
         std::fs::create_dir_all(path).map_err(unfit)?;
         let mut trial = tempfile::NamedTempFile::new_in(path).map_err(unfit)?;
         trial.write_all(b"trial").map_err(unfit)?;
-        for name in ["report.json", "report.md"] {
+        for name in ["report.json", "report.md", "report.svg", "report.html"] {
             if path.join(name).is_dir() {
                 return Err(SweepError::Output {
                     path: path.join(name),
@@ -46,6 +46,23 @@ impl Folder {
     pub fn write(&self, report: &Report) -> Result<(), SweepError> {
         self.replace("report.json", &report.to_json())?;
         self.replace("report.md", &markdown::render(report))
+    }
+
+    /// Writes `report.svg`, where there is something to draw, and `report.html`: at the end, since drawing after each run
+    /// would take time from the next one.
+    ///
+    /// # Errors
+    ///
+    /// [`SweepError::Output`] naming the file.
+    pub fn write_pictures(&self, report: &Report) -> Result<(), SweepError> {
+        let svg = charts::svg(report).map_err(|why| SweepError::Output {
+            path: self.0.join("report.svg"),
+            source: std::io::Error::other(why),
+        })?;
+        if let Some(svg) = &svg {
+            self.replace("report.svg", svg)?;
+        }
+        self.replace("report.html", &html::render(report, svg.as_deref()))
     }
 
     /// The folder.

@@ -73,15 +73,23 @@ pub struct RunSpec {
     pub mutate: Option<u64>,
     /// Which repetition of a timed arm this is, from 0.
     pub round: u32,
+    /// Which setting of the owner's variables is in force: an index into the target's settings, where 0 sets nothing.
+    pub knob: u16,
 }
 
 impl RunSpec {
     /// The engine alone.
-    pub const WITHOUT_LAYER: RunSpec =
-        RunSpec { role: Role::WithoutLayer, policy: None, shuffle: Shuffle::Off, mutate: None, round: 0 };
+    pub const WITHOUT_LAYER: RunSpec = RunSpec {
+        role: Role::WithoutLayer,
+        policy: None,
+        shuffle: Shuffle::Off,
+        mutate: None,
+        round: 0,
+        knob: 0,
+    };
 
     fn new(role: Role, policy: Policy, shuffle: Shuffle) -> RunSpec {
-        RunSpec { role, policy: Some(policy), shuffle, mutate: None, round: 0 }
+        RunSpec { role, policy: Some(policy), shuffle, mutate: None, round: 0, knob: 0 }
     }
 
     /// A run of the policy with barrier `k` withheld.
@@ -95,9 +103,14 @@ impl RunSpec {
         matches!(self.role, Role::Setup | Role::Packets)
     }
 
-    /// Whether this is a run of the reference: `stock`, timed.
+    /// Whether this is a run of the reference: `stock`, timed, with nothing set.
     pub fn is_reference(&self) -> bool {
-        self.role == Role::Timed && self.policy == Some(Policy::Stock)
+        self.role == Role::Timed && self.policy == Some(Policy::Stock) && self.knob == 0
+    }
+
+    /// Whether both are of one policy under one setting.
+    pub fn same_side(&self, other: &RunSpec) -> bool {
+        (self.policy, self.knob) == (other.policy, other.knob)
     }
 
     /// Whether both are repetitions of the same arm.
@@ -117,6 +130,9 @@ impl fmt::Display for RunSpec {
         }
         if let Some(k) = self.mutate {
             write!(f, ", without barrier {k}")?;
+        }
+        if self.knob != 0 {
+            write!(f, ", setting {}", self.knob)?;
         }
         match self.role {
             Role::Control => f.write_str(" (control)"),
@@ -140,13 +156,21 @@ pub fn takes_drops(policy: Policy) -> bool {
 /// set-up runs, the timed arms round by round, the shuffled ones, the control.
 ///
 /// `policies` are the arms beside `stock`.
-pub fn fixed_runs(policies: &[Policy], reps: u32, seed: u64) -> Vec<RunSpec> {
+///
+/// `settings` are those of the owner's variables beside none: each is crossed with `stock` and all policies. A setting
+/// gets a reversed run for each correct policy; control and drops speak for the gates, whatever is set.
+pub fn fixed_runs(policies: &[Policy], settings: u16, reps: u32, seed: u64) -> Vec<RunSpec> {
     let control = (!policies.contains(&Policy::None)).then_some(Policy::None);
-    let mut runs = timed_runs(policies, control, reps);
+    let mut runs = timed_runs(policies, settings, control, reps);
     runs.push(RunSpec::new(Role::Shuffled, Policy::Stock, Shuffle::Reverse));
     for policy in policies.iter().copied().filter(|p| p.is_correct()) {
         runs.push(RunSpec::new(Role::Shuffled, policy, Shuffle::Reverse));
         runs.extend(seeds(seed).map(|s| RunSpec::new(Role::Shuffled, policy, Shuffle::Seed(s))));
+    }
+    for knob in 1..=settings {
+        let correct =
+            std::iter::once(Policy::Stock).chain(policies.iter().copied().filter(|p| p.is_correct()));
+        runs.extend(correct.map(|p| RunSpec { knob, ..RunSpec::new(Role::Shuffled, p, Shuffle::Reverse) }));
     }
     runs.push(RunSpec::new(Role::Control, Policy::None, Shuffle::Reverse));
     runs
@@ -156,53 +180,76 @@ pub fn fixed_runs(policies: &[Policy], reps: u32, seed: u64) -> Vec<RunSpec> {
 /// round, and with `packets` each arm once more for the packet counter. `policies` are the arms beside `stock`. The engine
 /// times its tokens itself; of an `application` nothing is known but how long its process takes, so each timed run gets
 /// a short one beside it.
-pub fn recorded_runs(policies: &[Policy], reps: u32, packets: bool, application: bool) -> Vec<RunSpec> {
-    let arms: Vec<Option<Policy>> =
-        [None, Some(Policy::Stock)].into_iter().chain(policies.iter().copied().map(Some)).collect();
-    let run = |role, policy, round| RunSpec { role, policy, round, ..RunSpec::WITHOUT_LAYER };
+pub fn recorded_runs(
+    policies: &[Policy],
+    settings: u16,
+    reps: u32,
+    packets: bool,
+    application: bool,
+) -> Vec<RunSpec> {
+    let layered: Vec<Policy> = std::iter::once(Policy::Stock).chain(policies.iter().copied()).collect();
+    let arms: Vec<(Option<Policy>, u16)> = std::iter::once((None, 0))
+        .chain((0..=settings).flat_map(|knob| layered.iter().map(move |p| (Some(*p), knob))))
+        .collect();
+    let run = |role, (policy, knob), round| RunSpec { role, policy, round, knob, ..RunSpec::WITHOUT_LAYER };
     // The first run of all finds caches cold. The engine's tokens don't notice, an application's process does.
     let mut runs = if application { vec![] } else { vec![RunSpec::WITHOUT_LAYER] };
-    let set_up = arms.iter().filter(|p| application || packets || p.is_some());
-    runs.extend(set_up.map(|p| run(Role::Setup, *p, 0)));
+    let set_up = arms.iter().filter(|arm| application || packets || arm.0.is_some());
+    runs.extend(set_up.map(|arm| run(Role::Setup, *arm, 0)));
     for round in 0..reps {
         let mut order = arms.clone();
         if round % 2 == 1 {
             order.reverse();
         }
-        for policy in order {
-            match policy {
+        for arm in order {
+            match arm.0 {
                 // Made before the set-up runs.
                 None if round == 0 && !application => {}
-                None => runs.push(run(Role::WithoutLayer, None, round)),
-                Some(_) => runs.push(run(Role::Timed, policy, round)),
+                None => runs.push(run(Role::WithoutLayer, arm, round)),
+                Some(_) => runs.push(run(Role::Timed, arm, round)),
             }
             if application {
-                runs.push(run(Role::Short, policy, round));
+                runs.push(run(Role::Short, arm, round));
             }
         }
     }
     if packets {
-        runs.extend(arms.iter().map(|policy| run(Role::Packets, *policy, 0)));
+        runs.extend(arms.iter().map(|arm| run(Role::Packets, *arm, 0)));
     }
     runs
 }
 
 /// The engine alone, the set-up runs of `stock`, `policies` and `control`, and the timed runs of all but the last.
-fn timed_runs(policies: &[Policy], control: Option<Policy>, reps: u32) -> Vec<RunSpec> {
+fn timed_runs(policies: &[Policy], settings: u16, control: Option<Policy>, reps: u32) -> Vec<RunSpec> {
     let mut runs = vec![RunSpec::WITHOUT_LAYER];
     let timed: Vec<Policy> = std::iter::once(Policy::Stock).chain(policies.iter().copied()).collect();
     runs.extend(timed.iter().copied().chain(control).map(|p| RunSpec::new(Role::Setup, p, Shuffle::Off)));
-    for round in 0..reps {
-        // Every other round runs backwards, so that no arm always follows the same neighbour.
-        let mut order = timed.clone();
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        runs.extend(
-            order.into_iter().map(|p| RunSpec { round, ..RunSpec::new(Role::Timed, p, Shuffle::Off) }),
-        );
+    for knob in 1..=settings {
+        runs.extend(timed.iter().map(|p| RunSpec { knob, ..RunSpec::new(Role::Setup, *p, Shuffle::Off) }));
     }
+    runs.extend((0..reps).flat_map(|r| round(policies, settings, r)));
     runs
+}
+
+/// The timed runs of one round: `stock` and the policies beside it, under each setting. Every other round runs backwards, so that no arm
+/// always follows the same neighbour.
+pub fn round(policies: &[Policy], settings: u16, round: u32) -> Vec<RunSpec> {
+    let layered = || std::iter::once(Policy::Stock).chain(policies.iter().copied());
+    let timed = |knob, p| RunSpec { round, knob, ..RunSpec::new(Role::Timed, p, Shuffle::Off) };
+    let mut order: Vec<RunSpec> =
+        (0..=settings).flat_map(|knob| layered().map(move |p| timed(knob, p))).collect();
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
+/// The runs that decide whether a setting passes under `stock`: in order, and reversed.
+pub fn narrow_runs(knob: u16) -> [RunSpec; 2] {
+    [
+        RunSpec { knob, ..RunSpec::new(Role::Timed, Policy::Stock, Shuffle::Off) },
+        RunSpec { knob, ..RunSpec::new(Role::Shuffled, Policy::Stock, Shuffle::Reverse) },
+    ]
 }
 
 /// The seeds of the shuffled arms.
@@ -233,7 +280,7 @@ mod tests {
 
     #[test]
     fn the_main_job_makes_the_runs_that_the_module_promises() {
-        let runs = fixed_runs(&[Policy::AliasOnly], 3, 1);
+        let runs = fixed_runs(&[Policy::AliasOnly], 0, 3, 1);
         let text: Vec<String> = runs.iter().map(ToString::to_string).collect();
         assert_eq!(
             text,
@@ -261,7 +308,7 @@ mod tests {
 
     #[test]
     fn on_a_driver_that_only_records_nothing_is_run_to_prove_anything() {
-        let runs = recorded_runs(&[Policy::AliasOnly, Policy::None], 2, false, false);
+        let runs = recorded_runs(&[Policy::AliasOnly, Policy::None], 0, 2, false, false);
         let text: Vec<String> = runs.iter().map(ToString::to_string).collect();
         assert_eq!(
             text,
@@ -283,7 +330,7 @@ mod tests {
 
     #[test]
     fn each_timed_run_of_an_application_has_a_short_one_beside_it() {
-        let runs = recorded_runs(&[Policy::AliasOnly], 3, false, true);
+        let runs = recorded_runs(&[Policy::AliasOnly], 0, 3, false, true);
         for timed in runs.iter().filter(|r| matches!(r.role, Role::Timed | Role::WithoutLayer)) {
             let short = runs.iter().filter(|r| **r == RunSpec { role: Role::Short, ..*timed });
             assert_eq!(short.count(), 1, "{timed}");
@@ -294,7 +341,7 @@ mod tests {
 
     #[test]
     fn the_packet_counter_gets_runs_of_its_own_and_stays_out_of_the_timed_ones() {
-        let runs = recorded_runs(&[Policy::AliasOnly], 2, true, false);
+        let runs = recorded_runs(&[Policy::AliasOnly], 0, 2, true, false);
         let counted: Vec<String> =
             runs.iter().filter(|r| r.counts_packets()).map(ToString::to_string).collect();
         assert_eq!(
@@ -315,7 +362,7 @@ mod tests {
 
     #[test]
     fn an_incorrect_policy_is_timed_but_never_shuffled_to_prove_it_right() {
-        let runs = fixed_runs(&[Policy::None], 1, 1);
+        let runs = fixed_runs(&[Policy::None], 0, 1, 1);
         assert!(runs.iter().any(|r| r.role == Role::Timed && r.policy == Some(Policy::None)));
         assert!(!runs.iter().any(|r| r.role == Role::Shuffled && r.policy == Some(Policy::None)));
     }
@@ -323,7 +370,7 @@ mod tests {
     #[test]
     fn whatever_was_asked_for_the_control_runs() {
         for policies in [&[][..], &[Policy::None], &Policy::ALL[1..]] {
-            let runs = fixed_runs(policies, 1, 9);
+            let runs = fixed_runs(policies, 0, 1, 9);
             assert_eq!(runs.iter().filter(|r| r.role == Role::Control).count(), 1);
             let set_up = |r: &&RunSpec| r.role == Role::Setup && r.policy == Some(Policy::None);
             assert_eq!(runs.iter().filter(set_up).count(), 1);
@@ -332,7 +379,7 @@ mod tests {
 
     #[test]
     fn repetitions_are_of_the_same_arm_and_permutations_are_not() {
-        let runs = fixed_runs(&[Policy::AliasOnly], 2, 1);
+        let runs = fixed_runs(&[Policy::AliasOnly], 0, 2, 1);
         let reference: Vec<_> = runs.iter().filter(|r| r.is_reference()).collect();
         assert!(reference[0].same_arm(reference[1]));
         let shuffled: Vec<_> = runs.iter().filter(|r| r.role == Role::Shuffled).collect();

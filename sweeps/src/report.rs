@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gates::{Mutation, Status, Verdict};
 use crate::stats::Spread;
+use crate::stats::comparison::{Answer, Comparison};
 
 /// The version of the document.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -43,6 +44,30 @@ pub struct Report {
     pub gates: Vec<GateReport>,
     /// What a reader must know before believing the numbers, in sentences.
     pub notes: Vec<String>,
+    /// Every run in the order in which they were made, with when and how long.
+    #[serde(default)]
+    pub timeline: Vec<Run>,
+}
+
+/// One run of one process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    /// The driver's short name.
+    pub driver: String,
+    /// The model.
+    pub model: String,
+    /// What was set for it, beside the policy.
+    pub knobs: BTreeMap<String, String>,
+    /// The run in words, such as `alias-only, shuffle reverse`.
+    pub run: String,
+    /// When it began: seconds since the sweep did.
+    pub start_s: f64,
+    /// How long it took, seconds.
+    pub wall_s: f64,
+    /// Whether it gave numbers.
+    pub ok: bool,
+    /// What came of it, in a few words.
+    pub result: String,
 }
 
 /// The machine that ran the sweep.
@@ -66,7 +91,7 @@ pub struct Git {
 }
 
 /// What was asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Settings {
     /// The policies measured beside `stock`.
     pub policies: Vec<String>,
@@ -86,6 +111,9 @@ pub struct Settings {
     /// Busy neighbours on each logical processor, an axis of its own.
     #[serde(default)]
     pub busy: Vec<u32>,
+    /// Half-width of the ratios' intervals, as a share, at which further rounds stop; null where only `reps` said so.
+    #[serde(default)]
+    pub precision: Option<f64>,
     /// The application that stood in the engine's place, without the folders in its arguments.
     #[serde(default)]
     pub application: Option<String>,
@@ -142,6 +170,9 @@ pub struct Arm {
     pub driver_packets: Option<DriverPackets>,
     /// Tokens a second.
     pub tok_s: Option<Rate>,
+    /// The rate of each round; null where the round gave none. Empty where nothing executes.
+    #[serde(default)]
+    pub tok_s_by_round: Vec<Option<f64>>,
     /// The same as a ratio to the reference, formed within each round.
     pub vs_stock: Option<Ratio>,
     /// CPU time to record and submit one token, microseconds, median.
@@ -165,6 +196,9 @@ pub struct Arm {
     pub verdict: Verdict,
     /// Why, where the verdict alone does not say.
     pub reason: Option<String>,
+    /// The cases that failed, such as `bits, shuffle reverse`, sorted: arms that fail alike have equal lists.
+    #[serde(default)]
+    pub failing: Vec<String>,
 }
 
 /// What stands in a driver's own command stream for one token. What the hardware does not have is null.
@@ -244,15 +278,22 @@ impl From<Spread> for Rate {
 pub struct Ratio {
     /// The median of the rounds' ratios.
     pub ratio: f64,
-    /// Lower end of the interval.
+    /// Lower end of the 95% interval: a bootstrap's from six rounds on, Student's t on logarithms below.
     pub lo: f64,
     /// Upper end of the interval.
     pub hi: f64,
+    /// What it says; null in reports older than the field.
+    #[serde(default)]
+    pub answer: Option<Answer>,
+    /// The smallest difference, as a share, that these runs would have shown four times in five.
+    #[serde(default)]
+    pub smallest_difference: Option<f64>,
 }
 
-impl From<Spread> for Ratio {
-    fn from(s: Spread) -> Ratio {
-        Ratio { ratio: s.median, lo: s.lo, hi: s.hi }
+impl From<Comparison> for Ratio {
+    fn from(c: Comparison) -> Ratio {
+        let smallest_difference = c.smallest.filter(|s| s.is_finite());
+        Ratio { ratio: c.ratio, lo: c.lo, hi: c.hi, answer: Some(c.answer), smallest_difference }
     }
 }
 
@@ -302,6 +343,9 @@ pub struct GateReport {
     pub model: String,
     /// The policy.
     pub policy: String,
+    /// What was set beside the policy.
+    #[serde(default)]
+    pub knobs: BTreeMap<String, String>,
     /// The answer.
     pub status: Status,
     /// Whether the gate noticed the control; null where there was none.

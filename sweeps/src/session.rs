@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use zinc_engine::cli::RecordArg;
@@ -17,7 +17,7 @@ use zinc_hazard::Policy;
 
 use crate::absent::not_run;
 use crate::application::Application;
-use crate::assemble::Target;
+use crate::assemble::{Setting, Target};
 use crate::child::{Engine, Job};
 use crate::cli::Cli;
 use crate::drivers::{Chosen, DriverSpec, choose};
@@ -29,12 +29,16 @@ use crate::outcome::Observation;
 use crate::output::Folder;
 use crate::packets;
 use crate::patched;
-use crate::plan::{Role, RunSpec, drop_orders, fixed_runs, recorded_runs, sample, takes_drops};
+use crate::plan::{
+    Role, RunSpec, drop_orders, fixed_runs, narrow_runs, recorded_runs, round, sample, takes_drops,
+};
 use crate::progress::Progress;
-use crate::report::{Arm, ArmRole, Git, Host, Report, SCHEMA_VERSION, Settings};
+use crate::report::{Arm, ArmRole, Git, Host, Report, Run, SCHEMA_VERSION, Settings};
 use crate::shims::ShimDriver;
 use crate::shims::folders::Cache;
 use crate::shims::launch::{self, Shim};
+use crate::stats::comparison::{BOOTSTRAP_FROM, Comparison};
+use crate::variables::narrowest;
 
 /// What a report calls the engine's own model.
 const EMBEDDED: &str = "embedded";
@@ -56,6 +60,7 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
             return Err(SweepError::Missing(format!("there is no model file '{}'", model.display())));
         }
     }
+    let settings = cli.settings().map_err(SweepError::Missing)?;
     let application = match &cli.application[..] {
         [] => None,
         command => {
@@ -103,6 +108,7 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
                     ctx: cli.chunk(),
                     shim: shim.cloned(),
                     record: record.clone(),
+                    settings: settings.clone(),
                     busy: busy.unwrap_or(0),
                     application: application.clone(),
                     variables,
@@ -113,8 +119,10 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
                     chosen: chosen.clone(),
                     model: name.clone(),
                     knobs: named.chain(combination).collect(),
+                    settings: settings.clone(),
                     executes: shim.is_none(),
                     policies: cli.arms(),
+                    findings: Vec::new(),
                     observations: Vec::new(),
                     complete: false,
                 };
@@ -170,6 +178,8 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
         not_run: not_run_arms,
         progress: Progress::new(0),
         timeout: cli.timeout.unwrap_or(FIRST_TIMEOUT),
+        started: Instant::now(),
+        timeline: Vec::new(),
     };
     let result = sweep.make_all(&mut targets);
     sweep.progress.close();
@@ -188,14 +198,19 @@ struct Sweep<'a> {
     not_run: Vec<Arm>,
     progress: Progress,
     timeout: Duration,
+    started: Instant,
+    timeline: Vec<Run>,
 }
 
 impl Sweep<'_> {
     fn make_all(&mut self, targets: &mut [(Target, Job)]) -> Result<Report, SweepError> {
         let policies = self.cli.arms();
+        let settings = targets.first().map_or(0, |(t, _)| t.settings.len().saturating_sub(1) as u16);
         let fixed = |executes: bool| match executes {
-            true => fixed_runs(&policies, self.cli.reps, self.cli.seed),
-            false => recorded_runs(&policies, self.cli.reps, self.packets, self.application.is_some()),
+            true => fixed_runs(&policies, settings, self.cli.reps, self.cli.seed),
+            false => {
+                recorded_runs(&policies, settings, self.cli.reps, self.packets, self.application.is_some())
+            }
         };
         let drops = policies.iter().filter(|p| takes_drops(**p)).count() as u64 * u64::from(self.cli.drops);
         let runs = |executes: bool| fixed(executes).len() as u64 + if executes { drops } else { 0 };
@@ -208,6 +223,10 @@ impl Sweep<'_> {
                 self.make(targets, i, spec)?;
             }
             let executes = targets[i].0.executes;
+            if executes {
+                self.make_precise(targets, i)?;
+                self.make_narrowest(targets, i)?;
+            }
             for policy in policies.iter().filter(|p| executes && takes_drops(**p)) {
                 self.make_drops(targets, i, *policy)?;
             }
@@ -215,7 +234,79 @@ impl Sweep<'_> {
         }
         let report = self.report(targets);
         self.folder.write(&report)?;
+        self.folder.write_pictures(&report)?;
         Ok(report)
+    }
+
+    /// Further rounds, where a precision was asked for, until every ratio's interval is narrow enough or there were
+    /// enough rounds. The rule looks at the width of the intervals and never at where they lie, so it favours no answer.
+    fn make_precise(&mut self, targets: &mut [(Target, Job)], i: usize) -> Result<(), SweepError> {
+        let Some(precision) = self.cli.precision else { return Ok(()) };
+        let first = self.cli.reps;
+        for r in first..self.cli.max_reps.max(first) {
+            let target = &targets[i].0;
+            let settings = target.settings.len().saturating_sub(1) as u16;
+            let ratios: Vec<Comparison> = target.ratios().collect();
+            let narrow = |c: &Comparison| c.n >= BOOTSTRAP_FROM && c.half_width() <= precision;
+            // An arm that gives no rates will give none in the next round either.
+            if ratios.iter().all(narrow) {
+                break;
+            }
+            let round = round(&target.policies, settings, r);
+            self.progress.expect(round.len() as i64);
+            for spec in round {
+                self.make(targets, i, &spec)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The search for the smallest mask that passes, under `stock`: each candidate is run once in order and once
+    /// reversed, and becomes a setting of its own in the report.
+    fn make_narrowest(&mut self, targets: &mut [(Target, Job)], i: usize) -> Result<(), SweepError> {
+        let Some(ablation) =
+            self.cli.ablations.iter().find(|a| Some(&a.name) == self.cli.narrowest.as_ref()).cloned()
+        else {
+            return Ok(());
+        };
+        let found = narrowest(ablation.mask, |mask| -> Result<bool, SweepError> {
+            let setting: Setting = vec![(ablation.name.clone(), mask.to_string())];
+            let known = targets[i].0.settings.iter().position(|s| *s == setting);
+            let knob = match known {
+                Some(knob) => knob as u16,
+                None => {
+                    let (target, job) = &mut targets[i];
+                    target.settings.push(setting.clone());
+                    job.settings.push(setting);
+                    (target.settings.len() - 1) as u16
+                }
+            };
+            for spec in narrow_runs(knob) {
+                if !targets[i].0.observations.iter().any(|o| o.spec == spec) {
+                    self.progress.expect(1);
+                    self.make(targets, i, &spec)?;
+                }
+            }
+            let evidence = targets[i].0.evidence();
+            Ok(narrow_runs(knob).iter().all(|spec| {
+                let run = evidence.observations.iter().find(|o| o.spec == *spec);
+                let same = |m| {
+                    evidence
+                        .reference()
+                        .is_some_and(|r| Gate::ALL.iter().all(|g| g.difference(r, m).is_none()))
+                };
+                run.is_some_and(|o| o.outcome.as_ref().is_ok_and(same))
+            }))
+        })?;
+        let name = &ablation.name;
+        targets[i].0.findings.push(match found {
+            Some(mask) => format!(
+                "Narrowest: {name}={mask} gave the reference's numbers in order and reversed, and with any one bit of it \
+                 less something failed."
+            ),
+            None => format!("Narrowest: not even {name}={} gave the reference's numbers.", ablation.mask),
+        });
+        Ok(())
     }
 
     /// Single drops, each tried under one order after the other until the strictest gate notices. A policy that has
@@ -252,6 +343,7 @@ impl Sweep<'_> {
         let (target, job) = &mut targets[i];
         let what = format!("{}: {spec}", target.chosen.driver);
         self.progress.start(&what);
+        let start_s = self.started.elapsed().as_secs_f64();
         let observation = self.engine.run(spec, job, self.timeout)?;
         if self.cli.timeout.is_none() && observation.spec.policy.is_none() {
             // Long enough for the slowest permutation on a machine that has become busy, and still bounded.
@@ -260,7 +352,18 @@ impl Sweep<'_> {
         let wall = observation.wall;
         target.observations.push(observation);
         let last = &target.observations[target.observations.len() - 1];
-        self.progress.finish(&what, &result_words(target, last), wall);
+        let result = result_words(target, last);
+        self.progress.finish(&what, &result, wall);
+        self.timeline.push(Run {
+            driver: target.chosen.driver.clone(),
+            model: target.model.clone(),
+            knobs: target.knobs_of(spec.knob),
+            run: spec.to_string(),
+            start_s,
+            wall_s: wall.as_secs_f64(),
+            ok: last.outcome.is_ok(),
+            result,
+        });
         let broken = needed(last, target.executes);
         let report = self.report(targets);
         self.folder.write(&report)?;
@@ -291,11 +394,13 @@ impl Sweep<'_> {
                 seed: self.cli.seed,
                 record: self.cli.record.iter().map(record_name).collect(),
                 busy: self.cli.busy.clone(),
+                precision: self.cli.precision,
                 application: self.application.clone(),
             },
             arms: started().flat_map(Target::arms).chain(self.not_run.iter().cloned()).collect(),
             gates: started().flat_map(Target::gates).collect(),
             notes,
+            timeline: self.timeline.clone(),
         }
     }
 }
@@ -452,14 +557,15 @@ fn sound(target: &Target, policy: Policy) -> bool {
         .observations
         .iter()
         .filter(|o| matches!(o.spec.role, Role::Timed | Role::Shuffled))
-        .any(|o| o.spec.policy == Some(policy) && o.outcome.is_err());
+        .any(|o| (o.spec.policy, o.spec.knob) == (Some(policy), 0) && o.outcome.is_err());
     !failed && Gate::ALL.iter().all(|g| target.evidence().judge_gate(*g, policy).status != Status::Fail)
 }
 
 /// Barriers that the policy's timed arm emits for one submission of a token: the layer counts the barrier to withhold
 /// anew after each of them.
 fn emitted_per_submission(target: &Target, policy: Policy) -> Option<u64> {
-    let of_policy = |o: &&Observation| o.spec.policy == Some(policy) && o.spec.role == Role::Timed;
+    let of_policy =
+        |o: &&Observation| (o.spec.policy, o.spec.role, o.spec.knob) == (Some(policy), Role::Timed, 0);
     let (spec, m) = target
         .observations
         .iter()

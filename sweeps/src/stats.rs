@@ -8,7 +8,13 @@
 //!
 //! Ratios are formed within a round, between two runs made within seconds of each other, and only then summarised: a
 //! machine that slows down over the minutes slows both and cancels. That is what interleaving the arms is for.
+//!
+//! Whether two sides differ at all is [`comparison`]'s to say, and whether the machine changed meanwhile [`drift`]'s.
 
+pub mod comparison;
+pub mod drift;
+
+use comparison::Comparison;
 use statrs::distribution::{Binomial, DiscreteCDF};
 
 /// The probability with which an interval should hold the true median, where there are enough values.
@@ -58,18 +64,13 @@ impl Spread {
     pub fn is_noisy(&self) -> bool {
         self.n > 1 && self.range > NOISE
     }
-
-    /// Whether the interval leaves out 1: for a ratio, whether the two sides differ by more than these runs' noise.
-    pub fn excludes_one(&self) -> bool {
-        self.lo > 1.0 || self.hi < 1.0
-    }
 }
 
 /// The ratios `arm / reference`, round by round, summarised. A round that lacks either value is left out.
-pub fn paired_ratio(arm: &[Option<f64>], reference: &[Option<f64>]) -> Option<Spread> {
+pub fn paired_ratio(arm: &[Option<f64>], reference: &[Option<f64>]) -> Option<Comparison> {
     let ratios: Vec<f64> =
         arm.iter().zip(reference).filter_map(|(a, r)| Some((*a)? / r.filter(|r| *r > 0.0)?)).collect();
-    Spread::of(&ratios)
+    Comparison::paired(&ratios)
 }
 
 /// How many values may be cut off at either end of `n` sorted ones such that the rest still covers the median with
@@ -129,13 +130,13 @@ mod tests {
         let arm: Vec<Option<f64>> = reference.iter().map(|r| r.map(|r| r * 1.25)).collect();
         let ratio = paired_ratio(&arm, &reference).unwrap();
         assert!((ratio.lo - 1.25).abs() < 1e-12 && (ratio.hi - 1.25).abs() < 1e-12);
-        assert!(ratio.excludes_one());
+        assert_eq!(ratio.answer, comparison::Answer::Higher);
     }
 
     #[test]
     fn rounds_without_a_partner_are_left_out() {
         let ratio = paired_ratio(&[Some(2.0), None, Some(3.0)], &[Some(1.0), Some(1.0), None]).unwrap();
-        assert_eq!((ratio.median, ratio.n), (2.0, 1));
+        assert!((ratio.ratio - 2.0).abs() < 1e-12 && ratio.n == 1);
         assert_eq!(paired_ratio(&[None], &[Some(1.0)]), None);
         assert_eq!(paired_ratio(&[Some(1.0)], &[Some(0.0)]), None);
     }

@@ -9,6 +9,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use crate::gates::{Status, Verdict};
 use crate::report::{Arm, ArmRole, CacheReport, GateReport, Rate, Report};
+use crate::stats::comparison::{Answer, clause};
 
 /// The arms of one device and model, in groups that share both, in the order of the report.
 pub fn groups(report: &Report) -> Vec<(String, Vec<&Arm>)> {
@@ -34,7 +35,7 @@ pub fn render(report: &Report) -> String {
     let mut text = String::new();
     for (title, arms) in groups(report) {
         text.push_str(&format!("{title}; dispatches and barriers per token\n{}\n", arm_table(&arms)));
-        for line in reasons(&arms).into_iter().chain(caches(&arms)) {
+        for line in answers(&arms).into_iter().chain(reasons(&arms)).chain(caches(&arms)) {
             text.push_str(&format!("  {line}\n"));
         }
         text.push('\n');
@@ -93,6 +94,15 @@ fn micros(rate: Rate) -> String {
         1 => format!("{:.1}", rate.median),
         _ => format!("{:.1} [{:.1}, {:.1}]", rate.median, rate.lo, rate.hi),
     }
+}
+
+/// What the ratios say where it is not a difference, in lines.
+pub fn answers(arms: &[&Arm]) -> Vec<String> {
+    shared(arms.iter().filter(|arm| arm.role == ArmRole::Policy).filter_map(|arm| {
+        let ratio = arm.vs_stock?;
+        let answer = ratio.answer.filter(|a| matches!(a, Answer::NoDifference | Answer::TooFewRuns))?;
+        Some((format!("rate of {}", arm_name(arm)), clause(answer, ratio.smallest_difference)))
+    }))
 }
 
 /// Why arms are called what they are, in lines; arms with one reason share a line.

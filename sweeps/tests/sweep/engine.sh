@@ -47,6 +47,11 @@ if [[ -e $here/behaviour/$run ]]; then
 elif [[ -n $drop && -e $here/behaviour/drop ]]; then
   how=$(<"$here/behaviour/drop")
 fi
+# A driver with a mask: it needs bit 2 for its numbers and bit 0 to stay alive.
+if [[ -n ${STAND_IN_MASK-} ]]; then
+  ((STAND_IN_MASK & 1)) || how=segv
+  ((STAND_IN_MASK & 4)) || how=${how:-wrong}
+fi
 case $how in
   exit) echo "error: the device was lost" >&2; exit 1 ;;
   segv) kill -SEGV $$ ;;

@@ -5,5 +5,6 @@ mod containment;
 mod knobs;
 mod missing;
 mod real_shims;
+mod reports;
 mod shims;
 mod verdicts;

@@ -188,3 +188,49 @@ fn every_device_that_was_asked_for_is_swept() {
     assert!(swept.stderr.contains("ran on Fake CPU instead of Fake GPU"), "{}", swept.stderr);
     bench.sweep(&["--policy", "alias-only", "--driver", "lavapipe"]).expect(0);
 }
+
+/// A mask of which the stand-in needs bits 2 and 0: without bit 2 the numbers are wrong, without bit 0 it crashes.
+const MASK: [&str; 4] = ["--policy", "none", "--ablate", "STAND_IN_MASK=0x7"];
+
+#[test]
+fn each_bit_of_a_mask_is_cleared_once_and_what_breaks_is_an_outcome_of_its_arm() {
+    let swept = Bench::new().sweep(&MASK).expect(1);
+    let verdict = |mask: &str| {
+        let own = |a: &&zinc_sweeps::report::Arm| {
+            a.policy.as_deref() == Some("stock")
+                && a.shuffle == "off"
+                && a.knobs.get("STAND_IN_MASK").is_some_and(|m| m == mask)
+        };
+        let arm = swept.report().arms.iter().find(own).unwrap_or_else(|| panic!("no arm {mask}"));
+        (serde_json::to_value(arm.verdict).unwrap().as_str().unwrap().to_string(), arm.failing.clone())
+    };
+    assert_eq!(verdict("0x7"), ("verified".into(), vec![]));
+    assert_eq!(verdict("0x5"), ("verified".into(), vec![]));
+    let (word, failing) = verdict("0x3");
+    assert_eq!(word, "refuted");
+    assert!(failing.contains(&"bits, in order".to_string()), "{failing:?}");
+    let (word, failing) = verdict("0x6");
+    assert_eq!(word, "failed");
+    assert!(failing.iter().all(|f| f.contains("SIGSEGV")), "{failing:?}");
+    assert!(swept.report().complete, "the sweep went on");
+    assert!(
+        swept.report().notes.iter().any(|n| n.contains("STAND_IN_MASK=0x3")),
+        "{:?}",
+        swept.report().notes
+    );
+}
+
+#[test]
+fn the_narrowest_mask_is_found() {
+    let swept =
+        Bench::new().sweep(&[&MASK[..], &["--narrowest", "STAND_IN_MASK", "--reps", "1"]].concat()).expect(1);
+    let notes = &swept.report().notes;
+    assert!(notes.iter().any(|n| n.contains("Narrowest: STAND_IN_MASK=0x5 ")), "{notes:?}");
+}
+
+#[test]
+fn a_variable_of_the_sweeps_own_or_a_mask_that_is_none_is_a_usage_error() {
+    for args in [["--set", "ZINC_BARRIER_POLICY=none"], ["--ablate", "M=7"], ["--narrowest", "M"]] {
+        assert_eq!(Bench::new().sweep(&args).code, 2, "{args:?}");
+    }
+}

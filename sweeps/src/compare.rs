@@ -1,0 +1,142 @@
+//! `sweep compare A B`: two reports side by side.
+//!
+//! Two sweeps share no rounds, so nothing cancels: a machine that was slower on the second day looks like a change. So
+//! two comparisons are printed. *Rates* lie open to that. *Ratios to each report's own reference* do not, and where the
+//! two disagree it is the machine that changed. What differs in the programs is named first, since it is the first
+//! question.
+
+use std::collections::BTreeMap;
+
+use crate::report::{Arm, ArmRole, Report};
+use crate::stats::comparison::{Answer, Comparison};
+use crate::table::{self, arm_name};
+
+/// One arm in both reports.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pair {
+    /// Driver, device, model and arm.
+    pub name: String,
+    /// B's rate to A's.
+    pub rate: Option<Comparison>,
+    /// B's ratio to its reference against A's.
+    pub relative: Option<Comparison>,
+    /// What else differs, in words.
+    pub differences: Vec<String>,
+}
+
+/// All arms that both reports have, and in words what only one of them has.
+pub fn pairs(a: &Report, b: &Report) -> (Vec<Pair>, Vec<String>) {
+    let (in_a, in_b) = (keyed(a), keyed(b));
+    let mut pairs = Vec::new();
+    let mut alone = Vec::new();
+    for (key, left) in &in_a {
+        match in_b.get(key) {
+            Some(right) => pairs.push(pair(key, (a, left), (b, right))),
+            None => alone.push(format!("only in A: {key}")),
+        }
+    }
+    alone.extend(in_b.keys().filter(|k| !in_a.contains_key(*k)).map(|k| format!("only in B: {k}")));
+    (pairs, alone)
+}
+
+fn keyed(report: &Report) -> BTreeMap<String, &Arm> {
+    let compared = |a: &&Arm| matches!(a.role, ArmRole::Reference | ArmRole::Policy | ArmRole::WithoutLayer);
+    report.arms.iter().filter(compared).map(|arm| (key(arm), arm)).collect()
+}
+
+fn key(arm: &Arm) -> String {
+    let knobs: String = arm.knobs.iter().map(|(name, value)| format!(", {name}={value}")).collect();
+    format!("{} on {}, {}: {}{knobs}", arm.driver, arm.device.name, arm.model, arm_name(arm))
+}
+
+fn pair(name: &str, (a, left): (&Report, &Arm), (b, right): (&Report, &Arm)) -> Pair {
+    let rates = |arm: &Arm| arm.tok_s_by_round.iter().flatten().copied().collect::<Vec<f64>>();
+    let relative = |report: &Report, arm: &Arm| -> Vec<f64> {
+        let own = |r: &&Arm| {
+            (r.role, &r.driver, &r.device.name, &r.model)
+                == (ArmRole::Reference, &arm.driver, &arm.device.name, &arm.model)
+        };
+        let Some(reference) = report.arms.iter().find(own) else { return Vec::new() };
+        let pairs = arm.tok_s_by_round.iter().zip(&reference.tok_s_by_round);
+        pairs.filter_map(|(x, r)| Some((*x)? / (*r)?)).collect()
+    };
+    let mut differences = Vec::new();
+    let mut differs = |what: &str, x: String, y: String| {
+        if x != y {
+            differences.push(format!("{what} {x} in A, {y} in B"));
+        }
+    };
+    let number = |n: Option<f64>| n.map_or("unknown".into(), |n| format!("{n:.2}"));
+    differs("verdict", table::verdict(left), table::verdict(right));
+    differs("dispatches", number(left.dispatches_per_token), number(right.dispatches_per_token));
+    differs("asked", number(left.barriers_asked_per_token), number(right.barriers_asked_per_token));
+    differs("emitted", number(left.barriers_emitted_per_token), number(right.barriers_emitted_per_token));
+    differs("driver flushes", number(left.driver_flushes_per_token), number(right.driver_flushes_per_token));
+    let digest =
+        |arm: &Arm| arm.logits_digest.as_deref().map_or("none".into(), |d| d.chars().take(8).collect());
+    differs("digest", digest(left), digest(right));
+    Pair {
+        name: name.into(),
+        rate: Comparison::unpaired(&rates(right), &rates(left)),
+        relative: (left.role == ArmRole::Policy)
+            .then(|| Comparison::unpaired(&relative(b, right), &relative(a, left)))
+            .flatten(),
+        differences,
+    }
+}
+
+/// The comparison as Markdown.
+pub fn render(a: &Report, b: &Report) -> String {
+    let mut text = String::from("# Two sweeps\n\n");
+    let mut line = |said: String| text.push_str(&format!("- {said}\n"));
+    for (what, x, y) in [
+        ("host", &a.host.cpu, &b.host.cpu),
+        ("system", &a.host.os, &b.host.os),
+        ("version", &a.sweep_version, &b.sweep_version),
+    ] {
+        if x != y {
+            line(format!("{what}: {x} in A, {y} in B"));
+        }
+    }
+    let commit = |r: &Report| r.git.as_ref().map_or("unknown".to_string(), |g| g.commit.clone());
+    if commit(a) != commit(b) {
+        line(format!("commit: {} in A, {} in B", commit(a), commit(b)));
+    }
+    for name in a.blake3.keys().filter(|n| b.blake3.get(*n).is_some_and(|d| Some(d) != a.blake3.get(*n))) {
+        line(format!("{name} is not the same file in both"));
+    }
+    if (a.settings.tokens, a.settings.ctx) != (b.settings.tokens, b.settings.ctx) {
+        line("runs are not of the same length, so that rates and digests differ anyway".into());
+    }
+    let (pairs, alone) = pairs(a, b);
+    alone.into_iter().for_each(&mut line);
+    if pairs.is_empty() {
+        text.push_str("\nNo arm is in both.\n");
+        return text;
+    }
+    text.push_str(
+        "\n| arm | rate, B to A | ratio to stock, B to A | what else differs |\n| --- | --- | --- | --- |\n",
+    );
+    for p in pairs {
+        let differences = if p.differences.is_empty() { "nothing".into() } else { p.differences.join("; ") };
+        text.push_str(&format!(
+            "| {} | {} | {} | {differences} |\n",
+            p.name.replace('|', "\\|"),
+            cell(p.rate),
+            cell(p.relative)
+        ));
+    }
+    text.push_str(
+        "\nIntervals are of 95%. The two sweeps share no rounds: a change of the machine shows in the rates, and cancels in \
+         the ratios to stock.\n",
+    );
+    text
+}
+
+fn cell(c: Option<Comparison>) -> String {
+    match c {
+        None => "-".into(),
+        Some(c) if c.answer == Answer::TooFewRuns => format!("{:.3} ({})", c.ratio, c.words()),
+        Some(c) => format!("{:.3} [{:.3}, {:.3}] ({})", c.ratio, c.lo, c.hi, c.words()),
+    }
+}

@@ -1,0 +1,81 @@
+//! What is done with reports: the pictures, two reports side by side, a published table beside one.
+
+use std::process::Output;
+
+use crate::bench::Bench;
+
+const MAIN_JOB: [&str; 2] = ["--policy", "alias-only"];
+
+fn on_reports(bench: &Bench, args: &[&str]) -> Output {
+    std::process::Command::new(env!("CARGO_BIN_EXE_sweep"))
+        .current_dir(bench.path("."))
+        .args(args)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn pictures_and_a_page_are_drawn_from_the_report_and_hold_its_arms() {
+    let bench = Bench::new();
+    bench.sweep(&[]).expect(0);
+    let svg = std::fs::read_to_string(bench.path("out/report.svg")).unwrap();
+    for word in ["Rate against barriers", "Ladder", "Timeline", "alias-only", "every", "wrong"] {
+        assert!(svg.contains(word), "{word}");
+    }
+    let page = std::fs::read_to_string(bench.path("out/report.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("incorrect by design") && !page.contains("http-equiv"));
+    let json = page.split("id=\"report\">").nth(1).unwrap().split("</script>").next().unwrap();
+    let inside: zinc_sweeps::report::Report = serde_json::from_str(json).unwrap();
+    let file = zinc_sweeps::reading::report(&bench.path("out")).unwrap();
+    assert_eq!(inside, file);
+    assert!(file.timeline.len() > 10 && file.timeline.windows(2).all(|w| w[0].start_s <= w[1].start_s));
+}
+
+#[test]
+fn two_reports_of_one_thing_do_not_differ_and_another_digest_does() {
+    let bench = Bench::new();
+    for (out, how) in [("a", "right"), ("b", "right"), ("c", "wrong")] {
+        let bench = if how == "wrong" { Bench::new().with("alias-only", "wrong") } else { Bench::new() };
+        bench.sweep(&[&MAIN_JOB[..], &["--out", bench.path("out").to_str().unwrap()]].concat());
+        std::fs::rename(bench.path("out"), std::env::temp_dir().join(bench_name(out))).unwrap();
+    }
+    let place = |n: &str| std::env::temp_dir().join(bench_name(n));
+    let compare = |a: &str, b: &str| {
+        let output = on_reports(&bench, &["compare", place(a).to_str().unwrap(), place(b).to_str().unwrap()]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let same = compare("a", "b");
+    assert!(same.contains("no difference") && !same.contains("digest"), "{same}");
+    let other = compare("a", "c");
+    assert!(other.contains("digest right in A, wrong in B") && other.contains("REFUTED in B"), "{other}");
+    for n in ["a", "b", "c"] {
+        std::fs::remove_dir_all(place(n)).unwrap();
+    }
+}
+
+fn bench_name(n: &str) -> String {
+    format!("zinc-sweep-compare-{}-{n}", std::process::id())
+}
+
+#[test]
+fn a_published_fluke_is_no_difference_and_a_report_that_is_not_there_is_named() {
+    let bench = Bench::new();
+    let output = on_reports(&bench, &["against", "graph_reuse_pr"]);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let fluke = text.lines().find(|l| l.contains("one prompt generation")).unwrap();
+    assert!(fluke.contains("no difference"), "{fluke}");
+    let output = on_reports(&bench, &["against", "graph_reuse_pr", "nowhere"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nowhere"));
+}
+
+#[test]
+fn rounds_go_on_until_the_precision_is_reached_and_not_longer() {
+    let bench = Bench::new();
+    let swept = bench.sweep(&[&MAIN_JOB[..], &["--precision", "1%"]].concat()).expect(0);
+    let arm = swept.report().arms.iter().find(|a| a.policy.as_deref() == Some("alias-only")).unwrap();
+    assert_eq!(arm.runs, 6, "the stand-in's rates are all equal, so six rounds do");
+    assert_eq!(swept.report().settings.precision, Some(0.01));
+}
