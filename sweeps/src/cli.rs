@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
-use zinc_engine::cli::RecordArg;
+use zinc_engine::levers::RecordArg;
 use zinc_hazard::Policy;
 
 use crate::application::Application;

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use zinc_engine::cli::RecordArg;
+use zinc_engine::levers::RecordArg;
 use zinc_engine::results::Info;
 use zinc_hazard::Policy;
 
