@@ -53,7 +53,10 @@ fn the_page_on_kernels_is_what_the_compilers_make_of_them_and_none_spills() {
     let (known, spilling): (Vec<_>, Vec<_>) =
         rows.iter().filter(|(_, n)| *n > 0).partition(|(row, _)| known_to_spill(row));
     assert!(spilling.is_empty(), "these kernels spill: they have become too large: {spilling:?}");
-    assert!(!known.is_empty(), "the resident kernels spill nowhere any more: take the exception out of this test");
+    assert!(
+        !known.is_empty(),
+        "the resident kernels spill nowhere any more: take the exception out of this test"
+    );
     if versions(&page) != versions(&written) {
         let why = "none spills that did not before, but the page was written of other versions; here are";
         return not_run(test, &format!("{why} {}", versions(&page).join(", ")));
@@ -73,5 +76,8 @@ fn a_spill_in_the_table_is_seen() {
     assert_eq!(spills(&row("3"))[0].1, 3);
     assert_eq!(differing(&row("0"), &row("3")), [row("3").trim_end()]);
     assert!(known_to_spill("`persistent_q4_0` on honeykrisp-shim"));
-    assert!(!known_to_spill("`persistent_q4_0` on navi31") && !known_to_spill("`fused_matvec_q4_0` on honeykrisp-shim"));
+    assert!(
+        !known_to_spill("`persistent_q4_0` on navi31")
+            && !known_to_spill("`fused_matvec_q4_0` on honeykrisp-shim")
+    );
 }
