@@ -322,7 +322,9 @@ impl Levels {
             if let Some(before) = number.checked_sub(1) {
                 self.ceiling[before] = self.ceiling[before].min(limit);
                 if stretch.operations[before].fixed {
+                    // It keeps its level itself, too: at a higher one, what was recorded behind it could come before it.
                     limit = limit.min(self.operations[before].level);
+                    self.ceiling[before] = limit;
                 }
             }
         }
