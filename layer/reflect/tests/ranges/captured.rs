@@ -14,6 +14,9 @@ fn no_access_of_the_engines_shaders_leaves_its_extent() {
         .expect("the engine's shaders are there")
         .map(|entry| entry.expect("an entry of the folder").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "comp"))
+        // Fused kernels are text for several kernels, of which each needs its own definitions, and the resident one waits
+        // for workgroups that shapes at random don't make. They are not compared here.
+        .filter(|path| !std::fs::read_to_string(path).expect("a shader is text").contains("include/fused"))
         .collect();
     shaders.sort();
     assert!(shaders.len() > 10, "only {} shaders in {}", shaders.len(), folder.display());
