@@ -226,6 +226,7 @@ fn two_chains_that_were_recorded_one_after_the_other_share_their_barriers_where_
         data c words 2 7 1
         begin x
         {}{}
+        barrier compute_shader/shader_write -> all_transfer/transfer_read+transfer_write
         copy b a
         copy d c
         end
