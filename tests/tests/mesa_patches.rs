@@ -15,8 +15,18 @@ use zinc_tests::{Child, Ended};
 
 const VERSION: &str = "25.0.7";
 
+/// A program that knows where the scripts keep what they have built.
+fn with_cache(program: impl AsRef<std::ffi::OsStr>) -> Child {
+    ["HOME", "XDG_CACHE_HOME"].into_iter().fold(Child::new(program), |child, name| {
+        match std::env::var(name) {
+            Ok(folder) => child.env(name, folder),
+            Err(_) => child,
+        }
+    })
+}
+
 fn script(name: &str) -> Child {
-    Child::new(repository().join("mesa-patches").join(name))
+    with_cache(repository().join("mesa-patches").join(name))
 }
 
 fn apply(tree: &Path, more: &[&str]) -> Ended {
@@ -185,7 +195,7 @@ fn patched_radv_emits_what_its_patches_say_and_stock_s_words_with_switches_off()
     if built(test, true).is_none() || built(test, false).is_none() {
         return;
     }
-    let ended = Child::new(mesa_proof()).args(["--chips", "vega10,gfx1201"]).limit(300).run().succeeded();
+    let ended = with_cache(mesa_proof()).args(["--chips", "vega10,gfx1201"]).limit(300).run().succeeded();
     assert!(ended.stdout.contains(" passed, 0 failed"), "{}", ended.transcript());
 }
 
