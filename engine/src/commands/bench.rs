@@ -9,10 +9,9 @@ use super::{
     progress,
 };
 use crate::cli::{BenchArgs, Common};
-use crate::decode::{self, Session};
+use crate::decode::Session;
 use crate::error::Error;
 use crate::model::Model;
-use crate::plan;
 use crate::results::{self, SCHEMA, Spread};
 use crate::vk::Record;
 
@@ -21,11 +20,7 @@ pub(super) fn execute(common: &Common, args: &BenchArgs) -> Result<(), Error> {
     let gguf = parse(&file)?;
     let model =
         Model::from_gguf(&gguf).map_err(|source| Error::Model { name: file.source().to_owned(), source })?;
-    let trained = model.config.context;
-    let context = args.depth.saturating_add(args.tokens);
-    if context > trained {
-        return Err(decode::Error::from(plan::Error::Context { asked: context, trained }).into());
-    }
+    let context = super::context(&model, args.depth, args.tokens)?;
     let device = open_device(common)?;
     let setup = args.levers.setup(device.tuning())?;
     let mut session = Session::with(&device, &model, context, &setup)?;

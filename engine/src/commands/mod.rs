@@ -20,12 +20,14 @@ use std::io::Write;
 use std::rc::Rc;
 
 use crate::cli::{Cli, Command, Common};
+use crate::decode;
 use crate::embedded;
 use crate::error::Error;
 use crate::gguf::{Gguf, ModelFile};
 use crate::hub;
 use crate::model::Model;
 use crate::packages::Package;
+use crate::plan;
 use crate::progress::count as progress;
 use crate::results::{self, DeviceKind};
 use crate::tokenizer::Tokenizer;
@@ -104,6 +106,15 @@ fn identity(file: &ModelFile, model: &Model<'_>) -> results::Model {
         parameters: model.parameters,
         bytes: file.bytes().len() as u64,
     }
+}
+
+/// The context that `tokens` after a sequence of `depth` take.
+fn context(model: &Model<'_>, depth: u32, tokens: u32) -> Result<u32, Error> {
+    let (asked, trained) = (depth.saturating_add(tokens), model.config.context);
+    if asked > trained {
+        return Err(decode::Error::from(plan::Error::Context { asked, trained }).into());
+    }
+    Ok(asked)
 }
 
 /// Opens the device that the options name, and says so if it is none to measure speed on.

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use super::{device_line, identity, model_line, open_device, open_model, parse, print_json, print_text};
 use crate::cli::{Common, ProfileArgs};
-use crate::decode::{self, Session};
+use crate::decode::Session;
 use crate::error::Error;
 use crate::model::Model;
-use crate::plan::{self, Plan, Space, Step, Work};
+use crate::plan::{Plan, Space, Step, Work};
 use crate::results::{self, ProfileRow, SCHEMA, Spread};
 use crate::vk::Record;
 
@@ -20,11 +20,7 @@ pub(super) fn execute(common: &Common, args: &ProfileArgs) -> Result<(), Error> 
     let gguf = parse(&file)?;
     let model =
         Model::from_gguf(&gguf).map_err(|source| Error::Model { name: file.source().to_owned(), source })?;
-    let trained = model.config.context;
-    let context = args.depth.saturating_add(args.tokens);
-    if context > trained {
-        return Err(decode::Error::from(plan::Error::Context { asked: context, trained }).into());
-    }
+    let context = super::context(&model, args.depth, args.tokens)?;
     let device = open_device(common)?;
     let mut setup = args.levers.setup(device.tuning())?;
     if setup.levers.record == Record::Ahead {

@@ -109,6 +109,15 @@ fn the_embedded_model_agrees_with_logits_computed_by_another_program() {
     });
 }
 
+fn agrees_with_the_reference(shape: &Tiny) {
+    let file = shape.file();
+    with_model(&file, |model| {
+        let tokens: Vec<u32> = (0..24).map(|i| i * 37 % 257).collect();
+        let worst = worst_difference(model, &tokens);
+        assert!(worst < RELATIVE, "{shape:?}: logits differ by {worst} of the largest");
+    });
+}
+
 #[test]
 fn small_models_of_every_shape_and_type_agree_with_the_reference() {
     let shapes = [
@@ -128,14 +137,7 @@ fn small_models_of_every_shape_and_type_agree_with_the_reference() {
             ..Tiny::default()
         },
     ];
-    for shape in shapes {
-        let file = shape.file();
-        with_model(&file, |model| {
-            let tokens: Vec<u32> = (0..24).map(|i| i * 37 % 257).collect();
-            let worst = worst_difference(model, &tokens);
-            assert!(worst < RELATIVE, "{shape:?}: logits differ by {worst} of the largest");
-        });
-    }
+    shapes.iter().for_each(agrees_with_the_reference);
 }
 
 #[test]
@@ -153,14 +155,7 @@ fn every_architecture_agrees_with_the_reference() {
         },
         Tiny { architecture: Architecture::Gemma3, layers: 1, ..Tiny::default() },
     ];
-    for shape in shapes {
-        let file = shape.file();
-        with_model(&file, |model| {
-            let tokens: Vec<u32> = (0..24).map(|i| i * 37 % 257).collect();
-            let worst = worst_difference(model, &tokens);
-            assert!(worst < RELATIVE, "{shape:?}: logits differ by {worst} of the largest");
-        });
-    }
+    shapes.iter().for_each(agrees_with_the_reference);
 }
 
 #[test]
