@@ -1,0 +1,155 @@
+//! The runs that nobody can plan, since whether they are needed shows on the way: further rounds until a ratio is known
+//! well enough, the search for the narrowest mask, single drops.
+//!
+//! None of them looks at which answer it would like to have: rounds go on by the width of an interval and never by where
+//! it lies, and a drop is repeated under another order only while nothing noticed it.
+
+use zinc_hazard::Policy;
+
+use crate::assemble::{Setting, Target};
+use crate::child::Job;
+use crate::error::SweepError;
+use crate::gates::{Gate, Status};
+use crate::outcome::Observation;
+use crate::plan::{Role, RunSpec, drop_orders, narrow_runs, round, sample};
+use crate::stats::comparison::{BOOTSTRAP_FROM, Comparison};
+use crate::variables::narrowest;
+
+use super::Sweep;
+
+impl Sweep<'_> {
+    /// Further rounds, where a precision was asked for, until every ratio's interval is narrow enough or there were
+    /// enough rounds. The rule looks at the width of the intervals and never at where they lie, so it favours no answer.
+    pub(super) fn make_precise(&mut self, targets: &mut [(Target, Job)], i: usize) -> Result<(), SweepError> {
+        let Some(precision) = self.cli.precision else { return Ok(()) };
+        let first = self.cli.reps;
+        for r in first..self.cli.max_reps.max(first) {
+            let target = &targets[i].0;
+            let settings = target.settings.len().saturating_sub(1) as u16;
+            let ratios: Vec<Comparison> = target.ratios().collect();
+            let narrow = |c: &Comparison| c.n >= BOOTSTRAP_FROM && c.half_width() <= precision;
+            // An arm that gives no rates will give none in the next round either.
+            if ratios.iter().all(narrow) {
+                break;
+            }
+            let round = round(&target.policies, settings, r);
+            self.progress.expect(round.len() as i64);
+            for spec in round {
+                self.make(targets, i, &spec)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The search for the smallest mask that passes, under `stock`: each candidate is run once in order and once
+    /// reversed, and becomes a setting of its own in the report.
+    pub(super) fn make_narrowest(
+        &mut self,
+        targets: &mut [(Target, Job)],
+        i: usize,
+    ) -> Result<(), SweepError> {
+        let Some(ablation) =
+            self.cli.ablations.iter().find(|a| Some(&a.name) == self.cli.narrowest.as_ref()).cloned()
+        else {
+            return Ok(());
+        };
+        let found = narrowest(ablation.mask, |mask| -> Result<bool, SweepError> {
+            let setting: Setting = vec![(ablation.name.clone(), mask.to_string())];
+            let known = targets[i].0.settings.iter().position(|s| *s == setting);
+            let knob = match known {
+                Some(knob) => knob as u16,
+                None => {
+                    let (target, job) = &mut targets[i];
+                    target.settings.push(setting.clone());
+                    job.settings.push(setting);
+                    (target.settings.len() - 1) as u16
+                }
+            };
+            for spec in narrow_runs(knob) {
+                if !targets[i].0.observations.iter().any(|o| o.spec == spec) {
+                    self.progress.expect(1);
+                    self.make(targets, i, &spec)?;
+                }
+            }
+            let evidence = targets[i].0.evidence();
+            Ok(narrow_runs(knob).iter().all(|spec| {
+                let run = evidence.observations.iter().find(|o| o.spec == *spec);
+                let same = |m| {
+                    evidence
+                        .reference()
+                        .is_some_and(|r| Gate::ALL.iter().all(|g| g.difference(r, m).is_none()))
+                };
+                run.is_some_and(|o| o.outcome.as_ref().is_ok_and(same))
+            }))
+        })?;
+        let name = &ablation.name;
+        targets[i].0.findings.push(match found {
+            Some(mask) => format!(
+                "Narrowest: {name}={mask} gave the reference's numbers in order and reversed, and with any one bit of it \
+                 less something failed."
+            ),
+            None => format!("Narrowest: not even {name}={} gave the reference's numbers.", ablation.mask),
+        });
+        Ok(())
+    }
+
+    /// Single drops, each tried under one order after the other until the strictest gate notices. A policy that has
+    /// already been refuted, or whose runs fail, gets none: the question is then settled.
+    pub(super) fn make_drops(
+        &mut self,
+        targets: &mut [(Target, Job)],
+        i: usize,
+        policy: Policy,
+    ) -> Result<(), SweepError> {
+        let wanted = i64::from(self.cli.drops);
+        let target = &targets[i].0;
+        let ks = match (sound(target, policy), emitted_per_submission(target, policy)) {
+            (true, Some(emitted)) => sample(emitted, self.cli.drops, self.cli.seed),
+            _ => Vec::new(),
+        };
+        self.progress.expect(ks.len() as i64 - wanted);
+        for k in ks {
+            for (n, order) in drop_orders(self.cli.seed).into_iter().enumerate() {
+                if n > 0 {
+                    self.progress.expect(1);
+                }
+                self.make(targets, i, &RunSpec::dropping(policy, k, order))?;
+                if targets[i].0.observations.last().is_none_or(|o| differs(&targets[i].0, o)) {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn differs(target: &Target, o: &Observation) -> bool {
+    match (target.evidence().reference(), &o.outcome) {
+        (Some(reference), Ok(m)) => Gate::Bits.difference(reference, m).is_some(),
+        _ => false,
+    }
+}
+
+/// Whether all runs of the policy so far gave the reference's numbers.
+fn sound(target: &Target, policy: Policy) -> bool {
+    let failed = target
+        .observations
+        .iter()
+        .filter(|o| matches!(o.spec.role, Role::Timed | Role::Shuffled))
+        .any(|o| (o.spec.policy, o.spec.knob) == (Some(policy), 0) && o.outcome.is_err());
+    !failed && Gate::ALL.iter().all(|g| target.evidence().judge_gate(*g, policy).status != Status::Fail)
+}
+
+/// Barriers that the policy's timed arm emits for one submission of a token: the layer counts the barrier to withhold
+/// anew after each of them.
+fn emitted_per_submission(target: &Target, policy: Policy) -> Option<u64> {
+    let of_policy =
+        |o: &&Observation| (o.spec.policy, o.spec.role, o.spec.knob) == (Some(policy), Role::Timed, 0);
+    let (spec, m) = target
+        .observations
+        .iter()
+        .filter(of_policy)
+        .find_map(|o| Some((o.spec, o.outcome.as_ref().ok()?)))?;
+    let per_token = target.per_token(&spec, m, |counts| counts.barriers_emitted)?;
+    (per_token.round() as u64).checked_div(m.submits_per_token)
+}

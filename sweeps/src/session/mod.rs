@@ -1,0 +1,206 @@
+//! A whole sweep: what is missing is found first, then every run is made, and after each one the report is written.
+//!
+//! The order of checks is the order of cost. A missing file costs nothing to find, devices cost one start of the
+//! engine, and the folder for the report is made only when there is something to run, so that a sweep that cannot
+//! start leaves nothing behind.
+
+mod adaptive;
+mod targets;
+mod words;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use crate::application::Application;
+use crate::assemble::Target;
+use crate::child::{Engine, Job};
+use crate::cli::Cli;
+use crate::error::SweepError;
+use crate::host;
+use crate::output::Folder;
+use crate::packets;
+use crate::plan::{RunSpec, fixed_runs, recorded_runs, takes_drops};
+use crate::progress::Progress;
+use crate::report::{Arm, ArmRole, Git, Host, Report, Run, SCHEMA_VERSION, Settings};
+use crate::shims::launch::Shim;
+
+pub use targets::list_knobs;
+use targets::{beside, record_name, split};
+use words::{needed, result_words};
+
+/// The time allowed for a run before anything is known of how long one takes.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Makes the sweep that `cli` asks for; returns the report, which is also in the folder that `cli` names. Setting
+/// `stop` ends it after killing the run in progress.
+///
+/// # Errors
+///
+/// [`SweepError`]; never for what goes wrong within an arm.
+pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
+    let program = beside(cli.engine.as_deref(), "engine", "the engine", "--engine")?;
+    let layer = beside(cli.layer.as_deref(), "libzinc_barrier.so", "the layer's library", "--layer")?;
+    targets::check_models(cli)?;
+    let settings = cli.settings().map_err(SweepError::Missing)?;
+    let application = match &cli.application[..] {
+        [] => None,
+        command => {
+            Some(Application::find(command, cli.root.as_deref(), std::env::var_os("PATH").as_deref())?)
+        }
+    };
+    let drivers = split(cli)?;
+    let shims = &drivers.2;
+    let packets = if shims.is_empty() { None } else { packets::library(cli.packets.as_deref())? };
+    let engine = Engine::new(&program, &layer, packets.as_deref(), stop)?;
+    let mut blake3: BTreeMap<String, String> = [("engine", &program), ("layer", &layer)]
+        .into_iter()
+        .chain(packets.as_ref().map(|path| ("packets", path)))
+        .filter_map(|(role, path)| Some((role.to_string(), host::blake3_of(path)?)))
+        .collect();
+    for (role, path) in shims.iter().flat_map(Shim::binaries) {
+        blake3.extend(host::blake3_of(&path).map(|digest| (role, digest)));
+    }
+    let mut found = targets::find(cli, &engine, drivers, &settings, application.as_ref())?;
+    blake3.append(&mut found.models);
+    for arm in found.not_run.iter().filter(|arm| arm.role == ArmRole::Reference) {
+        eprintln!("sweep: {}", arm.reason.as_deref().unwrap_or_default());
+    }
+    let mut sweep = Sweep {
+        cli,
+        packets: packets.is_some(),
+        engine,
+        folder: Folder::prepare(&cli.out)?,
+        host: host::host(),
+        git: host::git(),
+        blake3,
+        application: application.map(|a| a.shown()),
+        not_run: found.not_run,
+        progress: Progress::new(0),
+        timeout: cli.timeout.unwrap_or(FIRST_TIMEOUT),
+        started: Instant::now(),
+        timeline: Vec::new(),
+    };
+    let result = sweep.make_all(&mut found.targets);
+    sweep.progress.close();
+    result
+}
+
+struct Sweep<'a> {
+    cli: &'a Cli,
+    packets: bool,
+    engine: Engine<'a>,
+    folder: Folder,
+    host: Host,
+    git: Option<Git>,
+    blake3: BTreeMap<String, String>,
+    application: Option<String>,
+    not_run: Vec<Arm>,
+    progress: Progress,
+    timeout: Duration,
+    started: Instant,
+    timeline: Vec<Run>,
+}
+
+impl Sweep<'_> {
+    fn make_all(&mut self, targets: &mut [(Target, Job)]) -> Result<Report, SweepError> {
+        let policies = self.cli.arms();
+        let settings = targets.first().map_or(0, |(t, _)| t.settings.len().saturating_sub(1) as u16);
+        let fixed = |executes: bool| match executes {
+            true => fixed_runs(&policies, settings, self.cli.reps, self.cli.seed),
+            false => {
+                recorded_runs(&policies, settings, self.cli.reps, self.packets, self.application.is_some())
+            }
+        };
+        let drops = policies.iter().filter(|p| takes_drops(**p)).count() as u64 * u64::from(self.cli.drops);
+        let runs = |executes: bool| fixed(executes).len() as u64 + if executes { drops } else { 0 };
+        self.progress.expect(targets.iter().map(|(t, _)| runs(t.executes)).sum::<u64>() as i64);
+        let plans: Vec<Vec<RunSpec>> = targets.iter().map(|(t, _)| fixed(t.executes)).collect();
+        for (i, fixed) in plans.iter().enumerate() {
+            // Another device or model may be slower than the last one.
+            self.timeout = self.cli.timeout.unwrap_or(FIRST_TIMEOUT);
+            for spec in fixed {
+                self.make(targets, i, spec)?;
+            }
+            let executes = targets[i].0.executes;
+            if executes {
+                self.make_precise(targets, i)?;
+                self.make_narrowest(targets, i)?;
+            }
+            for policy in policies.iter().filter(|p| executes && takes_drops(**p)) {
+                self.make_drops(targets, i, *policy)?;
+            }
+            targets[i].0.complete = true;
+        }
+        let report = self.report(targets);
+        self.folder.write(&report)?;
+        self.folder.write_pictures(&report)?;
+        Ok(report)
+    }
+
+    /// Makes one run, keeps what came of it, and writes the report.
+    fn make(&mut self, targets: &mut [(Target, Job)], i: usize, spec: &RunSpec) -> Result<(), SweepError> {
+        let (target, job) = &mut targets[i];
+        let what = format!("{}: {spec}", target.chosen.driver);
+        self.progress.start(&what);
+        let start_s = self.started.elapsed().as_secs_f64();
+        let observation = self.engine.run(spec, job, self.timeout)?;
+        if self.cli.timeout.is_none() && observation.spec.policy.is_none() {
+            // Long enough for the slowest permutation on a machine that has become busy, and still bounded.
+            self.timeout = observation.wall * 20 + Duration::from_secs(30);
+        }
+        let wall = observation.wall;
+        target.observations.push(observation);
+        let last = &target.observations[target.observations.len() - 1];
+        let result = result_words(target, last);
+        self.progress.finish(&what, &result, wall);
+        self.timeline.push(Run {
+            driver: target.chosen.driver.clone(),
+            model: target.model.clone(),
+            knobs: target.knobs_of(spec.knob),
+            run: spec.to_string(),
+            start_s,
+            wall_s: wall.as_secs_f64(),
+            ok: last.outcome.is_ok(),
+            result,
+        });
+        let broken = needed(last, target.executes);
+        let report = self.report(targets);
+        self.folder.write(&report)?;
+        broken.map_or(Ok(()), |why| Err(SweepError::Reference(why)))
+    }
+
+    fn report(&self, targets: &[(Target, Job)]) -> Report {
+        let started = || targets.iter().map(|(t, _)| t).filter(|t| !t.observations.is_empty());
+        let mut notes: Vec<String> = Vec::new();
+        for note in started().flat_map(Target::notes) {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        Report {
+            schema: SCHEMA_VERSION,
+            sweep_version: env!("CARGO_PKG_VERSION").into(),
+            complete: targets.iter().all(|(t, _)| t.complete),
+            host: self.host.clone(),
+            git: self.git.clone(),
+            blake3: self.blake3.clone(),
+            settings: Settings {
+                policies: self.cli.arms().iter().map(ToString::to_string).collect(),
+                reps: self.cli.reps,
+                tokens: self.cli.tokens,
+                ctx: self.cli.chunk(),
+                drops: self.cli.drops,
+                seed: self.cli.seed,
+                record: self.cli.record.iter().map(record_name).collect(),
+                busy: self.cli.busy.clone(),
+                precision: self.cli.precision,
+                application: self.application.clone(),
+            },
+            arms: started().flat_map(Target::arms).chain(self.not_run.iter().cloned()).collect(),
+            gates: started().flat_map(Target::gates).collect(),
+            notes,
+            timeline: self.timeline.clone(),
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What is said of a run when it has come to its end: a few words for whoever watches, and whether the sweep can go on.
+
+use crate::assemble::Target;
+use crate::gates::Gate;
+use crate::outcome::Observation;
+use crate::plan::Role;
+
+/// Why the sweep cannot go on after this run: the runs that everything is compared with must give numbers. Where nothing
+/// executes, counts are all that is asked of them.
+pub(super) fn needed(o: &Observation, executes: bool) -> Option<String> {
+    let what = match (o.spec.role == Role::WithoutLayer, o.spec.is_reference()) {
+        (true, _) => "the engine alone, without the layer, gave no result",
+        (_, true) => "the reference gave no result",
+        _ => return None,
+    };
+    match &o.outcome {
+        Err(failure) => Some(format!("{what}, so there is nothing to compare with: {failure}")),
+        Ok(m) if executes && !m.perplexity.is_finite() => {
+            Some(format!("{what} that others can be compared with: its perplexity is not a finite number"))
+        }
+        Ok(_) => None,
+    }
+}
+
+/// What the last run gave, in a few words.
+pub(super) fn result_words(target: &Target, o: &Observation) -> String {
+    match (&o.outcome, target.evidence().reference()) {
+        (Err(failure), _) => failure.to_string(),
+        (Ok(_), _) if o.spec.role == Role::Setup || !target.executes => "counted".into(),
+        (Ok(m), Some(_)) if o.spec.is_reference() => format!("{:.1} tok/s", m.tok_s),
+        (Ok(_), None) => "done".into(),
+        (Ok(m), Some(reference)) => Gate::ALL
+            .into_iter()
+            .filter_map(|gate| gate.difference(reference, m))
+            .next()
+            .unwrap_or_else(|| "the same bits".into()),
+    }
+}
