@@ -17,7 +17,7 @@ use crate::shims::ShimDriver;
 pub fn not_run(driver: ShimDriver, why: &str, model: &str, policies: &[Policy]) -> Vec<Arm> {
     let gates = || {
         let none = |gate: Gate| (gate.name().into(), ArmGate { status: Status::NotRun, mutation: None });
-        Gate::ALL.into_iter().map(none).collect()
+        Gate::OF_DECODING.into_iter().map(none).collect()
     };
     let unknown = || String::from("unknown");
     let arm = |policy: Policy| Arm {

@@ -11,10 +11,10 @@ use zinc_hazard::Policy;
 use zinc_report::Counts;
 
 use crate::drivers::Chosen;
-use crate::gates::{Evidence, Gate, Status};
+use crate::gates::{Evidence, Gate, Probe, Status};
 use crate::outcome::{Measured, Observation, Process};
 use crate::packets::{self, Count};
-use crate::plan::{Role, RunSpec};
+use crate::plan::{Role, RunSpec, Shuffle};
 use crate::report::{
     Arm, ArmGate, ArmRole, CacheReport, DeviceReport, DriverPackets, GateReport, Perplexity, Rate,
 };
@@ -49,6 +49,8 @@ pub struct Target {
     pub executes: bool,
     /// The policies measured beside `stock`.
     pub policies: Vec<Policy>,
+    /// What every correct policy has to pass.
+    pub gates: Vec<Gate>,
     /// What was found on the way, in sentences.
     pub findings: Vec<String>,
     /// The runs so far.
@@ -66,7 +68,12 @@ impl Target {
 
     /// The observations as evidence.
     pub fn evidence(&self) -> Evidence<'_> {
-        Evidence { observations: &self.observations, complete: self.complete, executes: self.executes }
+        Evidence {
+            observations: &self.observations,
+            complete: self.complete,
+            executes: self.executes,
+            gates: &self.gates,
+        }
     }
 
     /// The arms, in the order of their first runs; single drops are no arms.
@@ -76,6 +83,7 @@ impl Target {
             .observations
             .iter()
             .filter(|o| !matches!(o.spec.role, Role::Drop | Role::Setup | Role::Packets | Role::Short))
+            .filter(|o| o.spec.probe == Probe::Main)
         {
             if !firsts.iter().any(|f| f.same_arm(&o.spec)) {
                 firsts.push(o.spec);
@@ -94,13 +102,7 @@ impl Target {
             .filter_map(|o| o.outcome.as_ref().ok())
             .collect();
         // Where runs of one arm differ, the one that differs from the reference is the one to show.
-        let shown = evidence
-            .reference()
-            .and_then(|r| {
-                runs.iter().find(|m| Gate::ALL.into_iter().any(|gate| gate.difference(r, m).is_some()))
-            })
-            .or(runs.first())
-            .copied();
+        let shown = runs.iter().find(|m| evidence.difference(spec, m).is_some()).or(runs.first()).copied();
         let per_token = |count| self.per_token(spec, runs.first()?, count);
         let gpu: Vec<f64> = runs.iter().filter_map(|m| m.gpu_us_per_token).collect();
         let cpu = self.cost(spec, |m| m.cpu_us_per_token, |p| p.cpu);
@@ -121,7 +123,9 @@ impl Target {
             knobs: self.knobs_of(spec.knob),
             role: match spec.role {
                 _ if spec.is_reference() => ArmRole::Reference,
-                Role::Timed | Role::Drop | Role::Setup | Role::Packets | Role::Short => ArmRole::Policy,
+                Role::Timed | Role::InOrder | Role::Drop | Role::Setup | Role::Packets | Role::Short => {
+                    ArmRole::Policy
+                }
                 Role::WithoutLayer => ArmRole::WithoutLayer,
                 Role::Shuffled => ArmRole::Shuffled,
                 Role::Control => ArmRole::Control,
@@ -144,9 +148,11 @@ impl Target {
                 stderr: Some(m.perplexity_stderr).filter(|e| e.is_finite()),
             }),
             logits_digest: shown.map(|m| m.digest.clone()),
-            gates: Gate::ALL
-                .into_iter()
-                .map(|gate| (gate.name().to_string(), self.arm_gate(gate, spec, &runs)))
+            gates: self
+                .gates
+                .iter()
+                .filter(|gate| gate.probe() == Probe::Main || spec.role == Role::Timed)
+                .map(|gate| (gate.name().to_string(), self.arm_gate(*gate, spec, &runs)))
                 .collect(),
             verdict,
             reason,
@@ -156,27 +162,13 @@ impl Target {
 
     /// What failed for the arm's policy under its setting, case by case: settings that fail alike can be told so.
     fn failing(&self, spec: &RunSpec) -> Vec<String> {
+        if !self.executes {
+            return Vec::new();
+        }
         let evidence = self.evidence();
-        let Some(reference) = evidence.reference().filter(|_| self.executes) else { return Vec::new() };
         let own = self.observations.iter().filter(|o| o.spec.same_side(spec));
-        let own = own.filter(|o| matches!(o.spec.role, Role::Timed | Role::Shuffled));
-        let mut cases: Vec<String> = own
-            .flat_map(|o| {
-                let order = if o.spec.shuffle.to_string() == "off" {
-                    "in order".into()
-                } else {
-                    format!("shuffle {}", o.spec.shuffle)
-                };
-                match &o.outcome {
-                    Err(failure) => vec![format!("{}, {order}", failure.kind())],
-                    Ok(m) => Gate::ALL
-                        .into_iter()
-                        .filter(|gate| gate.difference(reference, m).is_some())
-                        .map(|gate| format!("{}, {order}", gate.name()))
-                        .collect(),
-                }
-            })
-            .collect();
+        let own = own.filter(|o| matches!(o.spec.role, Role::Timed | Role::InOrder | Role::Shuffled));
+        let mut cases: Vec<String> = own.flat_map(|o| failing(&evidence, o)).collect();
         cases.sort();
         cases.dedup();
         cases
@@ -290,7 +282,7 @@ impl Target {
     fn arm_gate(&self, gate: Gate, spec: &RunSpec, runs: &[&Measured]) -> ArmGate {
         let evidence = self.evidence();
         let own = match evidence.reference() {
-            Some(reference) if self.executes && !runs.is_empty() => {
+            Some(reference) if self.executes && !runs.is_empty() && gate.probe() == Probe::Main => {
                 if runs.iter().any(|m| gate.difference(reference, m).is_some()) {
                     Status::Fail
                 } else {
@@ -321,7 +313,7 @@ impl Target {
         (0..self.settings.len() as u16)
             .flat_map(|knob| policies.iter().map(move |policy| (knob, *policy)))
             .flat_map(|(knob, policy)| {
-                Gate::ALL.map(|gate| (knob, evidence.judge_gate_under(gate, policy, knob)))
+                self.gates.iter().map(move |gate| (knob, evidence.judge_gate_under(*gate, policy, knob)))
             })
             .map(|(knob, g)| GateReport {
                 knobs: self.knobs_of(knob),
@@ -470,6 +462,29 @@ impl Target {
             kind: device.kind.to_string(),
         }
     }
+}
+
+/// What failed in one run: the run's own failure, or the cases in which a gate saw a difference.
+fn failing(evidence: &Evidence<'_>, o: &Observation) -> Vec<String> {
+    let order = match o.spec.shuffle {
+        Shuffle::Off => "in order".to_string(),
+        shuffle => format!("shuffle {shuffle}"),
+    };
+    let program = match o.spec.probe {
+        Probe::Main => String::new(),
+        other => format!("{}: ", other.name()),
+    };
+    let measured = match &o.outcome {
+        Err(failure) => return vec![format!("{program}{}, {order}", failure.kind())],
+        Ok(measured) => measured,
+    };
+    let Some(reference) = evidence.reference_of(o.spec.probe) else { return Vec::new() };
+    let differ = evidence.gates_of(o.spec.probe).filter(|g| g.difference(reference, measured).is_some());
+    let cases = differ.flat_map(|gate| match gate.differing(reference, measured) {
+        cases if cases.is_empty() => vec![gate.name().to_string()],
+        cases => cases.iter().map(|case| format!("{} {case}", gate.name())).collect(),
+    });
+    cases.map(|case| format!("{case}, {order}")).collect()
 }
 
 #[cfg(test)]

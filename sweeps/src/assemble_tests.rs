@@ -30,6 +30,7 @@ fn measured(spec: &RunSpec, tok_s: f64) -> Measured {
         packets: None,
         process: None,
         layer_notes: vec![],
+        cases: Default::default(),
     }
 }
 
@@ -61,6 +62,7 @@ fn target(change: impl Fn(&RunSpec, Measured) -> Outcome) -> Target {
         settings: vec![vec![]],
         findings: vec![],
         executes: true,
+        gates: Gate::OF_DECODING.to_vec(),
         policies: vec![Policy::AliasOnly],
         observations,
         complete: true,

@@ -285,21 +285,7 @@ fn judge(spec: &RunSpec, job: &Job, done: &Finished, report: &Path) -> Outcome {
 
 /// All that a process shows which prints nothing that is understood here.
 fn of_process(tokens: u64, done: &Finished) -> Measured {
-    Measured {
-        digest: String::new(),
-        perplexity: f64::NAN,
-        perplexity_stderr: f64::NAN,
-        tokens,
-        tok_s: f64::NAN,
-        cpu_us_per_token: f64::NAN,
-        gpu_us_per_token: None,
-        dispatches_per_token: 0,
-        submits_per_token: 0,
-        counts: None,
-        packets: None,
-        process: Some(Process { cpu: done.cpu, wall: done.wall }),
-        layer_notes: Vec::new(),
-    }
+    Measured { process: Some(Process { cpu: done.cpu, wall: done.wall }), ..Measured::nothing(tokens) }
 }
 
 fn read_result(stdout: &[u8], device_name: &str) -> Outcome {
@@ -349,6 +335,7 @@ fn read_result(stdout: &[u8], device_name: &str) -> Outcome {
         packets: None,
         process: None,
         layer_notes: Vec::new(),
+        cases: Default::default(),
     })
 }
 

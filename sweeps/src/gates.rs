@@ -17,13 +17,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zinc_hazard::Policy;
 
+pub use crate::gate::{Gate, Probe};
 use crate::outcome::{Measured, Observation};
 use crate::plan::{Role, RunSpec, Shuffle, takes_drops};
-use crate::table::perplexity;
-
-/// Largest relative difference of perplexities that counts as none: 0.1%, the agreement that this project asks of
-/// another engine on the same model and text.
-pub const PERPLEXITY_TOLERANCE: f64 = 1e-3;
 
 /// What is said of a policy that is not meant to be correct where nothing could show it.
 const INCORRECT_ANYWAY: &str = "this policy is not meant to be correct, on any driver";
@@ -31,47 +27,6 @@ const INCORRECT_ANYWAY: &str = "this policy is not meant to be correct, on any d
 /// Why a setting has no effect on a driver that records.
 const SAME_PACKETS: &str =
     "every packet that the driver submits, with its mask, is there as often as without the setting";
-
-/// A way to compare a run with the reference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Gate {
-    /// Every bit of every logit vector, by digest.
-    Bits,
-    /// Perplexity, finite and within [`PERPLEXITY_TOLERANCE`].
-    Perplexity,
-}
-
-impl Gate {
-    /// All gates, in the order in which they are shown.
-    pub const ALL: [Gate; 2] = [Gate::Bits, Gate::Perplexity];
-
-    /// The name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Bits => "bits",
-            Self::Perplexity => "perplexity",
-        }
-    }
-
-    /// Why `run` differs from `reference`; `None` when it does not.
-    pub fn difference(self, reference: &Measured, run: &Measured) -> Option<String> {
-        match self {
-            Self::Bits => (run.digest != reference.digest).then(|| "the logits differ".into()),
-            Self::Perplexity if !run.perplexity.is_finite() => {
-                Some("the perplexity is not a finite number".into())
-            }
-            Self::Perplexity => {
-                let relative = (run.perplexity - reference.perplexity).abs() / reference.perplexity.abs();
-                // Written so that a reference that is itself not a number lets nothing pass.
-                let same = relative <= PERPLEXITY_TOLERANCE;
-                (!same).then(|| {
-                    let (found, wanted) = (perplexity(run.perplexity), perplexity(reference.perplexity));
-                    format!("perplexity {found} instead of {wanted}")
-                })
-            }
-        }
-    }
-}
 
 /// What a gate said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -150,12 +105,30 @@ pub struct Evidence<'a> {
     pub complete: bool,
     /// Whether the device executes what it is given.
     pub executes: bool,
+    /// The gates that every correct policy has to pass.
+    pub gates: &'a [Gate],
 }
 
 impl<'a> Evidence<'a> {
     /// The first run of the reference that gave numbers.
     pub fn reference(&self) -> Option<&'a Measured> {
-        self.measured(RunSpec::is_reference).map(|(_, m)| m).next()
+        self.reference_of(Probe::Main)
+    }
+
+    /// The same for another program than the one that is swept.
+    pub fn reference_of(&self, probe: Probe) -> Option<&'a Measured> {
+        self.measured(|spec| spec.is_reference_of(probe)).map(|(_, m)| m).next()
+    }
+
+    /// Why a run differs from the reference of its own program, by the first gate that sees it.
+    pub fn difference(&self, spec: &RunSpec, run: &Measured) -> Option<String> {
+        let reference = self.reference_of(spec.probe)?;
+        self.gates_of(spec.probe).find_map(|gate| gate.difference(reference, run))
+    }
+
+    /// The gates that look at one program.
+    pub fn gates_of(&self, probe: Probe) -> impl Iterator<Item = Gate> + use<'a> {
+        self.gates.iter().copied().filter(move |gate| gate.probe() == probe)
     }
 
     fn measured(
@@ -168,8 +141,8 @@ impl<'a> Evidence<'a> {
             .filter_map(|o| Some((&o.spec, o.outcome.as_ref().ok()?)))
     }
 
-    fn control(&self) -> Option<&'a Observation> {
-        self.observations.iter().find(|o| o.spec.role == Role::Control)
+    fn control(&self, probe: Probe) -> Option<&'a Observation> {
+        self.observations.iter().find(|o| o.spec.role == Role::Control && o.spec.probe == probe)
     }
 
     /// The answer of `gate` for `policy`, with nothing set.
@@ -203,14 +176,15 @@ impl<'a> Evidence<'a> {
         if !policy.is_correct() {
             return because(Status::NotRun, "incorrect by design: there is nothing to prove");
         }
-        let Some(reference) = self.reference() else {
-            return because(Status::NotRun, "there is no reference");
+        let probe = gate.probe();
+        let Some(reference) = self.reference_of(probe) else {
+            return (Status::NotRun, Some(self.why_no_reference(probe)));
         };
         result.control_caught = self
-            .control()
+            .control(probe)
             .map(|c| c.outcome.as_ref().is_ok_and(|measured| gate.difference(reference, measured).is_some()));
         if let Some((spec, difference)) = self
-            .measured(|s| s.is_reference())
+            .measured(|s| s.is_reference_of(probe))
             .find_map(|(spec, m)| Some((spec, gate.difference(reference, m)?)))
         {
             return (
@@ -223,7 +197,8 @@ impl<'a> Evidence<'a> {
             );
         }
         let of_policy = |s: &RunSpec| {
-            (s.policy, s.knob) == (Some(policy), knob) && matches!(s.role, Role::Timed | Role::Shuffled)
+            (s.policy, s.knob, s.probe) == (Some(policy), knob, probe)
+                && matches!(s.role, Role::Timed | Role::InOrder | Role::Shuffled)
         };
         if let Some((spec, difference)) =
             self.measured(of_policy).find_map(|(spec, m)| Some((spec, gate.difference(reference, m)?)))
@@ -238,10 +213,11 @@ impl<'a> Evidence<'a> {
         {
             return (Status::NotRun, Some(format!("{spec}: {failure}")));
         }
-        if !self.complete || self.measured(|s| of_policy(s) && s.role == Role::Shuffled).next().is_none() {
+        let deciding = |s: &RunSpec| of_policy(s) && (s.role == Role::Shuffled || !probe.sees_order());
+        if !self.complete || self.measured(deciding).next().is_none() {
             return because(Status::NotRun, "not all runs were made");
         }
-        match self.control().map(|c| &c.outcome) {
+        match self.control(probe).map(|c| &c.outcome) {
             None => return because(Status::NotRun, "the control was not run"),
             Some(Err(failure)) => {
                 return (Status::Blind, Some(format!("the control gave no numbers: {failure}")));
@@ -261,16 +237,25 @@ impl<'a> Evidence<'a> {
         }
     }
 
+    /// Why a program has no reference: it failed under `stock` too, or was not run there.
+    fn why_no_reference(&self, probe: Probe) -> String {
+        let failed = self.observations.iter().filter(|o| o.spec.is_reference_of(probe));
+        match failed.filter_map(|o| o.outcome.as_ref().err()).next() {
+            Some(failure) => format!("there is no reference: under stock, {failure}"),
+            None => "there is no reference".into(),
+        }
+    }
+
     /// What became of the drops under `policy`, by `gate`. Each barrier counts once, however many orders it was
     /// tried under: it is caught if one of them shows it.
     fn mutation(&self, gate: Gate, policy: Policy) -> Option<Mutation> {
-        let reference = self.reference()?;
+        let reference = self.reference_of(gate.probe())?;
         let mut tried: Vec<(u64, Option<bool>)> = Vec::new();
         for o in self.observations {
             let (Role::Drop, Some(k), Some(p)) = (o.spec.role, o.spec.mutate, o.spec.policy) else {
                 continue;
             };
-            if p != policy || !takes_drops(p) {
+            if p != policy || !takes_drops(p) || o.spec.probe != gate.probe() {
                 continue;
             }
             let caught = o.outcome.as_ref().ok().map(|m| gate.difference(reference, m).is_some());
@@ -307,9 +292,7 @@ impl<'a> Evidence<'a> {
         let Some(reference) = self.reference() else {
             return (Verdict::Unproven, Some("there is no reference to compare it with".into()));
         };
-        let difference = Gate::ALL.into_iter().find_map(|gate| {
-            self.measured(|s| s.same_arm(spec)).find_map(|(_, m)| gate.difference(reference, m))
-        });
+        let difference = self.measured(|s| s.same_arm(spec)).find_map(|(s, m)| self.difference(s, m));
         match (spec.role, difference, failure) {
             (Role::Control, Some(difference), None) => {
                 (Verdict::Refuted, Some(format!("{difference}, as it must be")))
@@ -334,7 +317,7 @@ impl<'a> Evidence<'a> {
     fn judge_equal_arm(&self, spec: &RunSpec, reference: &Measured) -> (Verdict, Option<String>) {
         let Some(policy) = spec.policy else { return (Verdict::Verified, None) };
         let gates: Vec<GateResult> =
-            Gate::ALL.into_iter().map(|gate| self.judge_gate_under(gate, policy, spec.knob)).collect();
+            self.gates.iter().map(|gate| self.judge_gate_under(*gate, policy, spec.knob)).collect();
         let with = |status| gates.iter().find(|g| g.status == status);
         // A timed arm answers for its policy; one permutation that was right stays right when another was wrong.
         if spec.role == Role::Timed
@@ -369,10 +352,9 @@ impl<'a> Evidence<'a> {
     }
 
     fn explain(&self, spec: &RunSpec, difference: String) -> String {
-        let Some(reference) = self.reference() else { return difference };
         let application_is_wrong = self
             .measured(|s| s.role == Role::Shuffled && s.policy == Some(Policy::Stock))
-            .any(|(_, m)| Gate::ALL.into_iter().any(|gate| gate.difference(reference, m).is_some()));
+            .any(|(s, m)| self.difference(s, m).is_some());
         if application_is_wrong && spec.shuffle != Shuffle::Off {
             format!("{difference}; so they do under stock: the application itself lacks a barrier")
         } else {

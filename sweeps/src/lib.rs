@@ -30,6 +30,7 @@ pub mod contain;
 pub mod drivers;
 pub mod environment;
 pub mod error;
+pub mod gate;
 pub mod gates;
 pub mod host;
 pub mod html;

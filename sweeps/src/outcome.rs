@@ -5,6 +5,7 @@
 //! drop. Otherwise a layer that crashes whenever it is asked to withhold a barrier would earn a perfect mutation
 //! score.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use zinc_report::Counts;
@@ -55,6 +56,30 @@ pub struct Measured {
     pub process: Option<Process>,
     /// What the layer says that a reader must know before believing its counts.
     pub layer_notes: Vec<String>,
+    /// Of a program with cases: each case with its answer.
+    pub cases: BTreeMap<String, String>,
+}
+
+impl Measured {
+    /// A run of so many tokens of which nothing else is known: numbers that are none, no digest, no counts.
+    pub fn nothing(tokens: u64) -> Measured {
+        Measured {
+            digest: String::new(),
+            perplexity: f64::NAN,
+            perplexity_stderr: f64::NAN,
+            tokens,
+            tok_s: f64::NAN,
+            cpu_us_per_token: f64::NAN,
+            gpu_us_per_token: None,
+            dispatches_per_token: 0,
+            submits_per_token: 0,
+            counts: None,
+            packets: None,
+            process: None,
+            layer_notes: Vec::new(),
+            cases: BTreeMap::new(),
+        }
+    }
 }
 
 /// What a whole process took.

@@ -30,6 +30,8 @@ use std::fmt;
 pub use zinc_barrier::settings::Shuffle;
 use zinc_hazard::Policy;
 
+use crate::gate::Probe;
+
 /// How many seeded permutations a correct policy is run under, beside the reversal.
 pub const SEEDED_SHUFFLES: u64 = 3;
 
@@ -52,6 +54,9 @@ pub enum Role {
     Short,
     /// An arm as users would run it: timed, the application's own order. `stock` here is the reference.
     Timed,
+    /// Another program than the one that is swept, for its gate's sake, in the application's own order. `stock` here is
+    /// that program's reference.
+    InOrder,
     /// A correct policy under a permuted order.
     Shuffled,
     /// Wrong on purpose: must be noticed.
@@ -75,6 +80,8 @@ pub struct RunSpec {
     pub round: u32,
     /// Which setting of the owner's variables is in force: an index into the target's settings, where 0 sets nothing.
     pub knob: u16,
+    /// The program that is started.
+    pub probe: Probe,
 }
 
 impl RunSpec {
@@ -86,10 +93,11 @@ impl RunSpec {
         mutate: None,
         round: 0,
         knob: 0,
+        probe: Probe::Main,
     };
 
     fn new(role: Role, policy: Policy, shuffle: Shuffle) -> RunSpec {
-        RunSpec { role, policy: Some(policy), shuffle, mutate: None, round: 0, knob: 0 }
+        RunSpec { role, policy: Some(policy), shuffle, mutate: None, round: 0, knob: 0, probe: Probe::Main }
     }
 
     /// A run of the policy with barrier `k` withheld.
@@ -105,7 +113,13 @@ impl RunSpec {
 
     /// Whether this is a run of the reference: `stock`, timed, with nothing set.
     pub fn is_reference(&self) -> bool {
-        self.role == Role::Timed && self.policy == Some(Policy::Stock) && self.knob == 0
+        self.is_reference_of(Probe::Main)
+    }
+
+    /// Whether this is a run of what `probe`'s gates compare with: `stock`, in order, with nothing set.
+    pub fn is_reference_of(&self, probe: Probe) -> bool {
+        let in_order = matches!(self.role, Role::Timed | Role::InOrder);
+        in_order && (self.policy, self.knob, self.probe) == (Some(Policy::Stock), 0, probe)
     }
 
     /// Whether both are of one policy under one setting.
@@ -134,12 +148,15 @@ impl fmt::Display for RunSpec {
         if self.knob != 0 {
             write!(f, ", setting {}", self.knob)?;
         }
+        if self.probe != Probe::Main {
+            write!(f, ", {}", self.probe.name())?;
+        }
         match self.role {
             Role::Control => f.write_str(" (control)"),
             Role::Setup => f.write_str(" (set-up)"),
             Role::Packets => f.write_str(" (packets)"),
             Role::Short => f.write_str(" (short)"),
-            Role::WithoutLayer | Role::Timed | Role::Shuffled | Role::Drop => Ok(()),
+            Role::WithoutLayer | Role::Timed | Role::InOrder | Role::Shuffled | Role::Drop => Ok(()),
         }
     }
 }

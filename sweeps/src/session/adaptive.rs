@@ -9,7 +9,7 @@ use zinc_hazard::Policy;
 use crate::assemble::{Setting, Target};
 use crate::child::Job;
 use crate::error::SweepError;
-use crate::gates::{Gate, Status};
+use crate::gates::{Probe, Status};
 use crate::outcome::Observation;
 use crate::plan::{Role, RunSpec, drop_orders, narrow_runs, round, sample};
 use crate::stats::comparison::{BOOTSTRAP_FROM, Comparison};
@@ -74,12 +74,7 @@ impl Sweep<'_> {
             let evidence = targets[i].0.evidence();
             Ok(narrow_runs(knob).iter().all(|spec| {
                 let run = evidence.observations.iter().find(|o| o.spec == *spec);
-                let same = |m| {
-                    evidence
-                        .reference()
-                        .is_some_and(|r| Gate::ALL.iter().all(|g| g.difference(r, m).is_none()))
-                };
-                run.is_some_and(|o| o.outcome.as_ref().is_ok_and(same))
+                run.is_some_and(|o| o.outcome.as_ref().is_ok_and(|m| evidence.difference(spec, m).is_none()))
             }))
         })?;
         let name = &ablation.name;
@@ -124,10 +119,7 @@ impl Sweep<'_> {
 }
 
 fn differs(target: &Target, o: &Observation) -> bool {
-    match (target.evidence().reference(), &o.outcome) {
-        (Some(reference), Ok(m)) => Gate::Bits.difference(reference, m).is_some(),
-        _ => false,
-    }
+    o.outcome.as_ref().is_ok_and(|m| target.evidence().difference(&o.spec, m).is_some())
 }
 
 /// Whether all runs of the policy so far gave the reference's numbers.
@@ -135,9 +127,11 @@ fn sound(target: &Target, policy: Policy) -> bool {
     let failed = target
         .observations
         .iter()
-        .filter(|o| matches!(o.spec.role, Role::Timed | Role::Shuffled))
+        .filter(|o| matches!(o.spec.role, Role::Timed | Role::Shuffled) && o.spec.probe == Probe::Main)
         .any(|o| (o.spec.policy, o.spec.knob) == (Some(policy), 0) && o.outcome.is_err());
-    !failed && Gate::ALL.iter().all(|g| target.evidence().judge_gate(*g, policy).status != Status::Fail)
+    let evidence = target.evidence();
+    let fails = |gate| evidence.judge_gate(gate, policy).status == Status::Fail;
+    !failed && !evidence.gates_of(Probe::Main).any(fails)
 }
 
 /// Barriers that the policy's timed arm emits for one submission of a token: the layer counts the barrier to withhold

@@ -21,6 +21,7 @@ use crate::child::{Engine, Job};
 use crate::cli::Cli;
 use crate::drivers::{Chosen, DriverSpec, choose};
 use crate::error::SweepError;
+use crate::gates::Gate;
 use crate::knobs;
 use crate::patched;
 use crate::report::Arm;
@@ -164,6 +165,7 @@ impl WithModel<'_> {
                 settings: self.settings.to_vec(),
                 executes: shim.is_none(),
                 policies: self.cli.arms(),
+                gates: Gate::OF_DECODING.to_vec(),
                 findings: Vec::new(),
                 observations: Vec::new(),
                 complete: false,

@@ -1,7 +1,6 @@
 //! What is said of a run when it has come to its end: a few words for whoever watches, and whether the sweep can go on.
 
 use crate::assemble::Target;
-use crate::gates::Gate;
 use crate::outcome::Observation;
 use crate::plan::Role;
 
@@ -29,10 +28,6 @@ pub(super) fn result_words(target: &Target, o: &Observation) -> String {
         (Ok(_), _) if o.spec.role == Role::Setup || !target.executes => "counted".into(),
         (Ok(m), Some(_)) if o.spec.is_reference() => format!("{:.1} tok/s", m.tok_s),
         (Ok(_), None) => "done".into(),
-        (Ok(m), Some(reference)) => Gate::ALL
-            .into_iter()
-            .filter_map(|gate| gate.difference(reference, m))
-            .next()
-            .unwrap_or_else(|| "the same bits".into()),
+        (Ok(m), Some(_)) => target.evidence().difference(&o.spec, m).unwrap_or_else(|| "the same".into()),
     }
 }
