@@ -10,6 +10,7 @@
 //! own there for the whole plan, and layers reuse those spans. So a step's output may be overwritten one layer later:
 //! the write-after-read hazards that a real application has are here too, and visible in the spans.
 
+pub mod barriers;
 mod decode;
 mod fused;
 mod layout;

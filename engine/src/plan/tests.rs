@@ -285,3 +285,56 @@ fn the_resident_kernel_is_refused_by_name_where_it_does_not_fit() {
     assert_eq!(plan.dispatches(), 3);
     assert!(plan.failed.is_some() && plan.uploads.len() == 1);
 }
+
+/// What `alias-only` leaves of a plan with a full barrier after every dispatch, step by step.
+fn left_by_alias_only(plan: &Plan) -> usize {
+    let mut planner = zinc_hazard::Planner::new(zinc_hazard::Policy::AliasOnly);
+    for step in &plan.steps {
+        let dispatches = matches!(step.work, Work::Dispatch(_));
+        planner.operation(&barriers::accesses(step), dispatches);
+        if dispatches {
+            planner.asked(barriers::ANY);
+        }
+    }
+    planner.asked(barriers::ANY);
+    planner.flush();
+    planner.counts().emitted as usize
+}
+
+#[test]
+fn tracked_barriers_are_as_many_as_alias_only_leaves_and_each_pair_has_one_between() {
+    let features = Features { dot: true, memory_model: true };
+    for fusion in [Fusion::None, Fusion::Norm, Fusion::Rope, Fusion::Ffn, Fusion::All, Fusion::Persistent] {
+        with_plan(Options { fusion, features, tuning: Tuning::GPU, ..options() }, |_, _, plan| {
+            let due = barriers::Due::of(plan, |_| true);
+            assert_eq!(due.count(), left_by_alias_only(plan), "{fusion:?}");
+            assert!(due.at_the_end && due.before[0].is_none(), "{fusion:?}");
+            let naive = plan.dispatches() as usize + 1;
+            match fusion {
+                Fusion::All | Fusion::Persistent => assert!(due.count() <= naive, "{fusion:?}"),
+                _ => assert!(due.count() < naive, "{fusion:?}: {naive} asked, nothing saved"),
+            }
+            for (later, step) in plan.steps.iter().enumerate() {
+                for earlier in 0..later {
+                    let apart = due.before[earlier + 1..=later].iter().any(Option::is_some);
+                    assert!(
+                        apart || !plan.steps[earlier].conflicts(step),
+                        "{fusion:?}: nothing between {} and {}",
+                        plan.steps[earlier].label(),
+                        step.label()
+                    );
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn a_step_that_is_left_out_needs_no_barrier() {
+    with_plan(options(), |_, _, plan| {
+        let all = barriers::Due::of(plan, |_| true);
+        let without = barriers::Due::of(plan, |step| step.name != "read_logits");
+        assert_eq!(without.count() + 1, all.count());
+        assert!(without.before.last().unwrap().is_none() && all.before.last().unwrap().is_some());
+    });
+}

@@ -12,13 +12,15 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use ash::vk;
+use zinc_hazard::{Barrier, Flags, Scope, Stages};
 
 use super::pipeline::Pipelines;
 use super::sets::Sets;
 use super::stream::{Promise, Stream};
 use super::timing::Queries;
 use super::{Buffer, Device, Error, Use};
-use crate::plan::{Dispatch, Plan, Space, Span, Work};
+use crate::plan::barriers::Due;
+use crate::plan::{Dispatch, Plan, Space, Span, Step, Work};
 
 /// When commands are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,7 +64,7 @@ pub enum Barriers {
     /// After every step.
     #[default]
     Every,
-    /// Before a step that conflicts with one since the last barrier.
+    /// Where `zinc-hazard` says that they are due ([`crate::plan::barriers`]).
     Tracked,
 }
 
@@ -125,8 +127,8 @@ struct Recorded {
 pub struct Program {
     device: Rc<Device>,
     plan: Plan,
-    /// Which steps a tracked barrier stands before.
-    due: Vec<bool>,
+    /// Where tracked barriers stand: without the copy of the logits, and with it. Empty under other levers.
+    due: Vec<Due>,
     buffers: BTreeMap<Space, Buffer>,
     /// Bytes of one sequence's part of each buffer that sequences do not share.
     strides: BTreeMap<Space, u64>,
@@ -166,9 +168,13 @@ impl Program {
         let place = |span, sequence| placed(&strides, span, sequence);
         sets.fill(&plan, &mut pipelines, &buffers, levers.sequences, place)?;
         let stream = Stream::new(device)?;
+        let due = match levers.barriers {
+            Barriers::Every => Vec::new(),
+            Barriers::Tracked => [false, true].map(|logits| Due::of(&plan, |step| runs(step, logits))).into(),
+        };
         Ok(Self {
             device: Rc::clone(device),
-            due: due(&plan),
+            due,
             plan,
             buffers,
             strides,
@@ -308,8 +314,9 @@ impl Program {
                 queries.reset(commands);
                 queries.stamp(commands, 0);
             }
-            if self.levers.barriers == Barriers::Tracked && self.due[index] {
-                self.barrier(commands, Ends::between(self.before(index), &step.work));
+            let due = self.due.get(usize::from(wanted.logits)).and_then(|due| due.before[index]);
+            if let Some(barrier) = due {
+                self.barrier(commands, Ends::from(barrier));
                 counts.barriers += 1;
             }
             if let Some(queries) = self.queries.as_ref().filter(|q| q.count() > 2) {
@@ -328,7 +335,7 @@ impl Program {
                         counts.barriers += 1;
                     }
                 }
-                Work::Copy { from, to } if wanted.logits || step.name != "read_logits" => {
+                Work::Copy { from, to } if runs(step, wanted.logits) => {
                     for sequence in 0..sequences {
                         self.copy(commands, self.place(*from, sequence), self.place(*to, sequence));
                     }
@@ -358,10 +365,6 @@ impl Program {
         self.counts = Counts { submits: self.counts.submits, ..counts };
         self.recorded = Some(wanted);
         Ok(())
-    }
-
-    fn before(&self, index: usize) -> &Work {
-        &self.plan.steps[index.saturating_sub(1)].work
     }
 
     fn dispatch(
@@ -421,18 +424,9 @@ fn placed(strides: &BTreeMap<Space, u64>, span: Span, sequence: u32) -> Span {
     Span { offset: span.offset + u64::from(sequence) * stride, ..span }
 }
 
-/// Which steps a barrier is due before: those that conflict with one since the last barrier.
-fn due(plan: &Plan) -> Vec<bool> {
-    let mut since = 0;
-    (0..plan.steps.len())
-        .map(|i| {
-            let due = plan.steps[since..i].iter().any(|earlier| earlier.conflicts(&plan.steps[i]));
-            if due {
-                since = i;
-            }
-            due
-        })
-        .collect()
+/// Whether a step is part of a recording.
+fn runs(step: &Step, logits: bool) -> bool {
+    logits || step.name != "read_logits"
 }
 
 /// Scopes of a barrier.
@@ -479,18 +473,30 @@ impl Ends {
         ),
         to_access: vk::AccessFlags::from_raw(ANY_ACCESS.as_raw() | vk::AccessFlags::HOST_READ.as_raw()),
     };
+}
 
-    /// Between neighbours of a tracked stream.
-    fn between(before: &Work, after: &Work) -> Self {
-        if matches!((before, after), (Work::Dispatch(_), Work::Dispatch(_))) {
-            return Self {
-                from: COMPUTE,
-                from_access: vk::AccessFlags::SHADER_WRITE,
-                to: COMPUTE,
-                to_access: SHADER,
-            };
-        }
-        Self::ANY
+impl From<Barrier> for Ends {
+    /// In the words of Vulkan 1.0, which has one stage for all transfers and one flag a direction for all shaders.
+    fn from(barrier: Barrier) -> Self {
+        let half = |scope: Scope| {
+            let (mut stages, mut access) =
+                (vk::PipelineStageFlags::empty(), vk::AccessFlags::from_raw(scope.flags.bits() as u32));
+            if scope.stages.contains(Stages::COMPUTE_SHADER) {
+                stages |= COMPUTE;
+            }
+            if scope.stages.intersects(Stages::TRANSFERS | Stages::ALL_TRANSFER) {
+                stages |= TRANSFER;
+            }
+            if scope.flags.contains(Flags::SHADER_STORAGE_READ) {
+                access |= vk::AccessFlags::SHADER_READ;
+            }
+            if scope.flags.contains(Flags::SHADER_STORAGE_WRITE) {
+                access |= vk::AccessFlags::SHADER_WRITE;
+            }
+            (stages, access)
+        };
+        let ((from, from_access), (to, to_access)) = (half(barrier.src), half(barrier.dst));
+        Self { from, from_access, to, to_access }
     }
 }
 
