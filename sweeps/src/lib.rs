@@ -11,7 +11,7 @@
 //!           ├─────▶ shims     drivers that record without executing: where they are, how to start on one
 //!           ├─────▶ child     one run: environment, contain, the documents read back (packets: the driver's own)
 //!           │         └─▶ outcome: numbers, or the reason why there are none
-//!           └─────▶ assemble ─▶ gates, stats: pure functions from outcomes to verdicts and intervals
+//!           └─────▶ assemble ─▶ gates, agree, stats: pure functions from outcomes to verdicts and intervals
 //!                     └─▶ report ─▶ table, markdown, output
 //! ```
 //!
@@ -20,6 +20,7 @@
 
 pub mod absent;
 pub mod against;
+pub mod agree;
 pub mod application;
 pub mod assemble;
 pub mod charts;

@@ -18,6 +18,8 @@ would go unseen.
 - A single drop that is missed need not be an error: a barrier that orders the token against earlier, already \
 finished submissions, or that stands at the very end of a command buffer for whatever comes after, is required by the \
 rules, and no permutation within the token can show its loss.
+- The gate *settings* holds `stock` under each setting against `stock` under the first one. Where it fails, everything under \
+that setting is refuted: its policies agree with a reference that is itself wrong.
 - *Incorrect by design* is a ceiling: what could be won if no barrier were needed. It is never a result.
 - Rates hold for this machine at this time. The reference's rate is of the same run and under the same layer.
 ";

@@ -202,6 +202,10 @@ pub fn gates_with_evidence(report: &Report) -> Vec<&GateReport> {
 pub fn gate_table(gates: &[&GateReport]) -> String {
     let several = gates.iter().any(|g| (&g.device, &g.model) != (&gates[0].device, &gates[0].model));
     let mut header = vec!["gate", "policy", "status", "control", "single drops caught"];
+    let set = gates.iter().any(|gate| !gate.knobs.is_empty());
+    if set {
+        header.push("under");
+    }
     if several {
         header.extend(["device", "model"]);
     }
@@ -217,6 +221,9 @@ pub fn gate_table(gates: &[&GateReport]) -> String {
             },
             score(gate),
         ];
+        if set {
+            row.push(gate.knobs.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" "));
+        }
         if several {
             row.extend([gate.device.clone(), gate.model.clone()]);
         }

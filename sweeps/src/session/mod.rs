@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use crate::agree;
 use crate::application::Application;
 use crate::assemble::Target;
 use crate::child::{Engine, Job};
@@ -178,6 +179,10 @@ impl Sweep<'_> {
                 notes.push(note);
             }
         }
+        let settled = agree::gates(started());
+        let mut arms: Vec<Arm> =
+            started().flat_map(Target::arms).chain(self.not_run.iter().cloned()).collect();
+        agree::refute(&mut arms, &settled);
         Report {
             schema: SCHEMA_VERSION,
             sweep_version: env!("CARGO_PKG_VERSION").into(),
@@ -197,8 +202,8 @@ impl Sweep<'_> {
                 precision: self.cli.precision,
                 application: self.application.clone(),
             },
-            arms: started().flat_map(Target::arms).chain(self.not_run.iter().cloned()).collect(),
-            gates: started().flat_map(Target::gates).collect(),
+            arms,
+            gates: started().flat_map(Target::gates).chain(settled).collect(),
             notes,
             timeline: self.timeline.clone(),
         }

@@ -40,6 +40,9 @@ echo "$run: $*${LP_LATE_COMPUTE+ LP_LATE_COMPUTE=$LP_LATE_COMPUTE}" >>"$here/log
 # An in-order machine: a missing barrier shows only where the order was permuted.
 digest=right
 [[ $shuffle != off && ($policy == none || -n $drop) ]] && digest=wrong
+# A driver of mesa-patches that runs grids late shows it without any shuffle; one value breaks results whatever is asked.
+[[ ${LP_LATE_COMPUTE-0} != 0 && $policy == none ]] && digest=wrong
+[[ ${LP_LATE_COMPUTE-} == 13 && $digest == right ]] && digest=other
 perplexity=4.25
 how=
 if [[ -e $here/behaviour/$run ]]; then

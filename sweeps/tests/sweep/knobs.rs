@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use zinc_sweeps::gates::{Status, Verdict};
+use zinc_sweeps::report::ArmRole;
+
 use crate::bench::Bench;
 
 const ANNOUNCED: &str = r#"{"driver":"lavapipe","mesa":"25.0.7","knobs":[{"name":"LP_LATE_COMPUTE","kind":"number","help":"late","default":0,"max":4294967295}]}
@@ -25,6 +28,49 @@ fn each_value_of_a_knob_is_an_arm_that_runs_with_it() {
         "{log}"
     );
     assert!(log.lines().all(|line| line.contains(" LP_LATE_COMPUTE=")), "an arm ran without: {log}");
+}
+
+#[test]
+fn settings_that_give_the_same_numbers_pass_their_gate_and_its_control_is_noticed() {
+    let swept = patched()
+        .sweep(&["--policy", "alias-only", "--policy", "none", "--knob", "LP_LATE_COMPUTE=0,7"])
+        .expect(0);
+    let report = swept.report();
+    let settings: Vec<_> = report.gates.iter().filter(|gate| gate.gate == "settings").collect();
+    let [gate] = &settings[..] else { panic!("one answer beside the first setting: {settings:?}") };
+    assert_eq!((gate.status, gate.control_caught), (Status::Pass, Some(true)));
+    assert_eq!(gate.knobs["LP_LATE_COMPUTE"], "7");
+    // Without barriers the late driver shows it in the application's own order, the other one does not.
+    let digest = |late: &str| {
+        let mut arms = report.arms.iter().filter(|arm| arm.knobs["LP_LATE_COMPUTE"] == late);
+        let none = arms.find(|a| a.policy.as_deref() == Some("none") && a.shuffle == "off").unwrap();
+        none.logits_digest.clone().unwrap()
+    };
+    assert_eq!((digest("0").as_str(), digest("7").as_str()), ("right", "wrong"));
+    assert!(swept.stdout.contains("settings"), "{}", swept.stdout);
+}
+
+#[test]
+fn a_setting_under_which_stock_itself_gives_other_numbers_is_refuted_with_all_its_policies() {
+    let swept = patched().sweep(&["--policy", "alias-only", "--knob", "LP_LATE_COMPUTE=0,13,7"]).expect(1);
+    let report = swept.report();
+    let said = |late: &str| {
+        let gate = report.gates.iter().find(|g| g.gate == "settings" && g.knobs["LP_LATE_COMPUTE"] == late);
+        gate.map(|gate| (gate.status, gate.reason.clone()))
+    };
+    assert_eq!(said("0"), None);
+    assert_eq!(said("7"), Some((Status::Pass, None)));
+    let (status, reason) = said("13").unwrap();
+    assert_eq!(status, Status::Fail);
+    let reason = reason.unwrap();
+    assert!(reason.contains("LP_LATE_COMPUTE=13") && reason.contains("LP_LATE_COMPUTE=0"), "{reason}");
+    for arm in report.arms.iter().filter(|arm| arm.role != ArmRole::Control) {
+        let refuted = arm.verdict == Verdict::Refuted;
+        assert_eq!(refuted, arm.knobs["LP_LATE_COMPUTE"] == "13", "{:?} {:?}", arm.policy, arm.knobs);
+    }
+    // Within its setting each of them agrees with the reference: without this gate nobody would notice.
+    let own = report.gates.iter().filter(|g| g.gate != "settings" && g.knobs["LP_LATE_COMPUTE"] == "13");
+    assert!(own.clone().count() > 0 && own.into_iter().all(|g| g.status == Status::Pass));
 }
 
 #[test]
