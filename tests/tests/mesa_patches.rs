@@ -14,6 +14,8 @@ use zinc_tests::stream::scratch;
 use zinc_tests::{Child, Ended};
 
 const VERSION: &str = "25.0.7";
+/// The series for current Mesa, whose source is not to be had here.
+const PORT: &str = "26";
 
 /// A program that knows where the scripts keep what they have built.
 fn with_cache(program: impl AsRef<std::ffi::OsStr>) -> Child {
@@ -39,9 +41,13 @@ fn apply(tree: &Path, more: &[&str]) -> Ended {
 
 /// The patches, in the order in which they are applied.
 fn patches() -> Vec<PathBuf> {
+    patches_of(VERSION)
+}
+
+fn patches_of(version: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for series in ["common", "radv", "hk", "lavapipe"] {
-        let folder = repository().join("mesa-patches").join(VERSION).join(series);
+        let folder = repository().join("mesa-patches").join(version).join(series);
         let files = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
         let mut files: Vec<PathBuf> = files.filter(|f| f.extension().is_some_and(|e| e == "patch")).collect();
         files.sort();
@@ -161,10 +167,81 @@ fn apply_names_what_is_wrong_with_its_arguments() {
     ended.refused(3, &["not built", "mesa-patches/build"]);
 }
 
+/// For each hunk of a patch: the file, the line at which it begins, and its lines, each with its mark.
+fn hunks(text: &str) -> Vec<(String, usize, Vec<&str>)> {
+    let mut found: Vec<(String, usize, Vec<&str>)> = Vec::new();
+    let (mut file, mut left) = (String::new(), (0, 0));
+    for line in text.lines() {
+        if left != (0, 0) {
+            let (old, new) = match line.chars().next() {
+                Some('-') => (1, 0),
+                Some('+') => (0, 1),
+                Some(' ') => (1, 1),
+                _ => panic!("{file}: a hunk ends early, at '{line}'"),
+            };
+            left = (left.0 - old, left.1 - new);
+            found.last_mut().unwrap().2.push(line);
+        } else if let Some(name) = line.strip_prefix("--- a/") {
+            file = name.into();
+        } else if line.starts_with("--- /dev/null") {
+            file = String::new();
+        } else if let Some(header) = line.strip_prefix("@@ -") {
+            let numbers: Vec<usize> = header
+                .split(|c: char| !c.is_ascii_digit())
+                .filter(|word| !word.is_empty())
+                .take(4)
+                .map(|word| word.parse().unwrap())
+                .collect();
+            let [start, old, _, new] = numbers[..] else { panic!("{file}: the header {line}") };
+            left = (old, new);
+            found.push((file.clone(), start, Vec::new()));
+        }
+    }
+    assert_eq!(left, (0, 0), "{file}: the last hunk is too short");
+    found
+}
+
+#[test]
+fn the_hunks_of_all_series_are_as_long_as_they_say_and_stand_anywhere_in_their_file() {
+    for patch in patches().into_iter().chain(patches_of(PORT)) {
+        let name = patch.display();
+        let found = hunks(&fs::read_to_string(&patch).unwrap());
+        assert!(!found.is_empty(), "{name}");
+        let mut last = (String::new(), 0);
+        for (file, start, lines) in found {
+            let changes = |line: &&str| !line.starts_with(' ');
+            assert!(lines.iter().any(changes), "{name}: {file}:{start} changes nothing");
+            // With fewer lines behind a change than before it, patch takes the hunk to stand at the file's end.
+            let before = lines.iter().take_while(|line| !changes(line)).count();
+            let behind = lines.iter().rev().take_while(|line| !changes(line)).count();
+            assert!(file.is_empty() || behind >= before, "{name}: {file}:{start} has little behind it");
+            assert!(
+                last.0 != file || file.is_empty() || last.1 < start,
+                "{name}: {file}:{start} is out of order"
+            );
+            last = (file, start);
+        }
+    }
+}
+
+#[test]
+fn a_series_that_does_not_fit_says_so_and_changes_nothing() {
+    let folder = scratch();
+    let tree = folder.path();
+    fs::write(tree.join("VERSION"), "26.2.6\n").unwrap();
+    fs::create_dir_all(tree.join("src/vulkan/util")).unwrap();
+    fs::write(tree.join("src/vulkan/util/meson.build"), "files_vulkan_util = files(\n  'other.c',\n)\n")
+        .unwrap();
+    let before = files(tree);
+    let ended = script("apply").arg(PORT).arg(tree).args(["--only", "radv"]).run();
+    ended.refused(1, &["0001-vulkan-util", "does not fit", "nothing was changed"]);
+    assert_eq!(before, files(tree));
+}
+
 #[test]
 fn honeykrisp_s_refusal_to_open_devices_is_not_touched() {
     // Its authors ask that nobody ship a way around it. The file that holds it is in no patch.
-    for patch in patches() {
+    for patch in patches().into_iter().chain(patches_of(PORT)) {
         let text = fs::read_to_string(&patch).unwrap();
         let touched = text.lines().filter(|line| line.starts_with("--- ") || line.starts_with("+++ "));
         for line in touched {
