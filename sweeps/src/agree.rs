@@ -26,7 +26,9 @@ pub const NAME: &str = "settings";
 pub fn gates<'a>(targets: impl IntoIterator<Item = &'a Target>) -> Vec<GateReport> {
     let mut firsts: Vec<&Target> = Vec::new();
     let mut found = Vec::new();
-    for target in targets.into_iter().filter(|t| t.executes && t.gates.iter().any(|g| g.probe() == Probe::Main)) {
+    for target in
+        targets.into_iter().filter(|t| t.executes && t.gates.iter().any(|g| g.probe() == Probe::Main))
+    {
         let side = |t: &Target| (t.chosen.driver.clone(), t.chosen.device.index, t.model.clone());
         match firsts.iter().find(|first| side(first) == side(target)) {
             None => firsts.push(target),

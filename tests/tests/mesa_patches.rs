@@ -277,6 +277,106 @@ fn patched_radv_emits_what_its_patches_say_and_stock_s_words_with_switches_off()
 }
 
 #[test]
+fn a_sweep_over_a_knob_of_patched_radv_on_its_shim_shows_what_the_knob_changes() {
+    let test = "a_sweep_over_a_knob_of_patched_radv_on_its_shim_shows_what_the_knob_changes";
+    if built(test, false).is_none() {
+        return;
+    }
+    let folder = scratch();
+    let sweep = |knob: &str, out: &str| {
+        with_cache(zinc_tests::artefacts::sweep())
+            .args([
+                "--driver",
+                "radv-shim:gfx1201@patched",
+                "--policy",
+                "alias-only",
+                "--tokens",
+                "8",
+                "--reps",
+                "1",
+            ])
+            .args(["--knob", knob, "--out"])
+            .arg(folder.path().join(out))
+            .limit(300)
+            .run()
+    };
+    sweep("RADV_DEFER_L2_FLUSH=0,1", "swept").succeeded();
+    let text = fs::read_to_string(folder.path().join("swept/report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let of = |value: &str, policy: &str| {
+        let arms = report["arms"].as_array().unwrap();
+        let arm = arms.iter().find(|a| a["knobs"]["RADV_DEFER_L2_FLUSH"] == value && a["policy"] == policy);
+        arm.unwrap_or_else(|| panic!("no arm of {policy} under {value}: {text}")).clone()
+    };
+    // How often a token writes back or invalidates the L2, and how often it waits.
+    let l2 = |arm: &serde_json::Value| {
+        let caches = arm["driver_packets"]["caches"].as_array().unwrap();
+        let touches = |c: &&serde_json::Value| c["bits"].to_string().contains("GL2_INV");
+        caches.iter().filter(touches).map(|c| c["per_token"].as_f64().unwrap()).sum::<f64>()
+    };
+    let waits = |arm: &serde_json::Value| arm["driver_packets"]["flushes"].as_f64().unwrap();
+    for policy in ["stock", "alias-only"] {
+        let (stock, deferred) = (of("0", policy), of("1", policy));
+        assert_eq!(
+            (&stock["verdict"], &deferred["verdict"]),
+            (&"counted-only".into(), &"counted-only".into())
+        );
+        assert!(l2(&stock) > 100.0 && l2(&deferred) < 5.0, "{policy}: {} and {}", l2(&stock), l2(&deferred));
+        assert_eq!(waits(&stock), waits(&deferred), "{policy}");
+    }
+    // The control: the layer's own elision is seen by the same counter.
+    assert!(waits(&of("0", "alias-only")) < waits(&of("0", "stock")));
+    // Nothing executes, so nothing says that the settings agree.
+    let settings = report["gates"].as_array().unwrap().iter().filter(|gate| gate["gate"] == "settings");
+    assert_eq!(settings.count(), 0);
+    sweep("RADV_DEFER_L2_FLUS=0,1", "misspelled").refused(2, &["RADV_DEFER_L2_FLUS", "RADV_DEFER_L2_FLUSH"]);
+}
+
+#[test]
+fn patched_lavapipe_shows_a_missing_barrier_and_gives_the_same_numbers_where_none_is_missing() {
+    let test = "patched_lavapipe_shows_a_missing_barrier_and_gives_the_same_numbers_where_none_is_missing";
+    let ended = script("build").args(["--where", "--drivers", "lavapipe"]).run();
+    if ended.code() != Some(0) {
+        return not_run(test, ended.stderr.trim());
+    }
+    let folder = scratch();
+    let out = folder.path().join("swept");
+    with_cache(zinc_tests::artefacts::sweep())
+        .args([
+            "--driver",
+            "patched:lavapipe",
+            "--policy",
+            "alias-only",
+            "--policy",
+            "none",
+            "--tokens",
+            "16",
+        ])
+        .args(["--knob", "LP_LATE_COMPUTE=0,7", "--reps", "1", "--drops", "1", "--out"])
+        .arg(&out)
+        .limit(300)
+        .run();
+    let text = fs::read_to_string(out.join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let gates = report["gates"].as_array().unwrap();
+    let gate = gates.iter().find(|gate| gate["gate"] == "settings").expect("no answer on the settings");
+    assert_eq!((&gate["status"], &gate["control_caught"]), (&"pass".into(), &true.into()), "{gate}");
+    let digest = |policy: &str, late: &str| {
+        let arms = report["arms"].as_array().unwrap();
+        let arm = arms.iter().find(|a| {
+            (&a["policy"], &a["shuffle"]) == (&policy.into(), &"off".into())
+                && a["knobs"]["LP_LATE_COMPUTE"] == late
+        });
+        arm.unwrap()["logits_digest"].as_str().unwrap().to_string()
+    };
+    assert_eq!(digest("stock", "0"), digest("stock", "7"));
+    assert_eq!(digest("alias-only", "0"), digest("alias-only", "7"));
+    // In order nobody notices that all barriers are gone; late, without any shuffle of the layer's, it shows.
+    assert_eq!(digest("none", "0"), digest("stock", "0"));
+    assert_ne!(digest("none", "7"), digest("stock", "7"));
+}
+
+#[test]
 fn a_patched_driver_announces_its_knobs_and_refuses_illegal_values() {
     let test = "a_patched_driver_announces_its_knobs_and_refuses_illegal_values";
     let (Some(stock), Some(patched)) = (built(test, true), built(test, false)) else { return };

@@ -99,7 +99,7 @@ pub(super) fn find(
             let (info, announced) = engine.info(model, Some(shim), &[])?;
             match launch::choose(shim.driver, &info) {
                 Ok(chosen) => {
-                    knobs::check(&cli.knob, &announced, &chosen.driver)?;
+                    knobs::check(&cli.knob, &announced, shim.driver.label())?;
                     with.add(&info, &chosen, Some(shim), &[])?;
                 }
                 Err(why) => absent.push((shim.driver, why.to_string())),

@@ -54,7 +54,11 @@ pub const BOOKWORM: FolderSpec = FolderSpec {
     ],
 };
 
-/// All folders, in the order in which they are set up.
+/// RADV and its shim as `mesa-patches/build` made them, in a prefix of their own and for this system's C library. Nothing
+/// is fetched for it.
+pub const PATCHED: FolderSpec = FolderSpec { name: "patched", suites: &[], packages: &[] };
+
+/// All folders that are fetched, in the order in which they are set up.
 pub const ALL: [&FolderSpec; 2] = [&TRIXIE, &BOOKWORM];
 
 /// The packages whose versions a reader wants to know.
@@ -107,6 +111,10 @@ impl Cache {
 
     /// Where `spec`'s folder is, or is to be.
     pub fn folder(&self, spec: &FolderSpec) -> PathBuf {
+        if *spec == PATCHED {
+            // Where mesa-patches/build links what it built last.
+            return self.0.with_file_name("mesa").join("current-radv");
+        }
         self.0.join(spec.name)
     }
 
@@ -119,7 +127,8 @@ impl Cache {
     /// Whether the folder is there and complete.
     pub fn is_complete(&self, spec: &FolderSpec) -> bool {
         let recipe = std::fs::read_to_string(self.folder(spec).join("recipe"));
-        recipe.is_ok_and(|found| found == self.recipe(spec))
+        // The recipe of a build is its own: it is written last, so that it is there is enough.
+        recipe.is_ok_and(|found| *spec == PATCHED || found == self.recipe(spec))
     }
 
     /// Package, version and SHA-256 of the packages that decide what a driver emits, as recorded when the folder was
@@ -181,6 +190,18 @@ mod tests {
         let other = cache(&[("XDG_CACHE_HOME", "/elsewhere")]).unwrap();
         std::fs::write(folder.join("recipe"), other.recipe(&TRIXIE)).unwrap();
         assert!(!here.is_complete(&TRIXIE), "the manifests would name libraries elsewhere");
+    }
+
+    #[test]
+    fn the_patched_driver_lies_where_its_build_puts_it() {
+        let top = tempfile::tempdir().unwrap();
+        let here = cache(&[("XDG_CACHE_HOME", top.path().to_str().unwrap())]).unwrap();
+        let folder = here.folder(&PATCHED);
+        assert_eq!(folder, top.path().join("zinc-barrier/mesa/current-radv"));
+        assert!(!here.is_complete(&PATCHED));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("recipe"), "mesa 25.0.7\n").unwrap();
+        assert!(here.is_complete(&PATCHED));
     }
 
     #[test]

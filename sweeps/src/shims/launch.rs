@@ -27,6 +27,9 @@ const CHOOSERS: [&str; 4] =
 /// Where Debian's libraries lie in a folder.
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
+/// The system's own dynamic loader, whose place is a part of the ABI of x86-64.
+const SYSTEM_LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
+
 /// A shim that is set up, with everything in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shim {
@@ -44,6 +47,11 @@ impl Shim {
     ///
     /// [`SweepError::Missing`] naming `sweep setup-shims` when it is not set up or something in it is gone.
     pub fn find(driver: ShimDriver, cache: &Cache) -> Result<Shim, SweepError> {
+        if !cache.is_complete(driver.folder) && driver.is_patched() {
+            return Err(SweepError::Missing(format!(
+                "not-run: driver '{driver}' is not built: run `mesa-patches/build`"
+            )));
+        }
         if !cache.is_complete(driver.folder) {
             return Err(SweepError::Missing(format!(
                 "not-run: driver '{driver}' is not set up in {}: run `sweep setup-shims`, which fetches it from Debian's \
@@ -57,8 +65,12 @@ impl Shim {
         match missing {
             None => Ok(shim),
             Some(path) => Err(SweepError::Missing(format!(
-                "not-run: driver '{driver}': {} is gone: run `sweep setup-shims --refresh`",
-                path.display()
+                "not-run: driver '{driver}': {} is gone: {}",
+                path.display(),
+                match driver.is_patched() {
+                    true => "delete the folder that it was in and run `mesa-patches/build`",
+                    false => "run `sweep setup-shims --refresh`",
+                }
             ))),
         }
     }
@@ -140,11 +152,14 @@ impl Shim {
     }
 
     fn library_path(&self) -> PathBuf {
-        self.folder.join(LIBRARIES)
+        self.folder.join(if self.driver.is_patched() { "lib" } else { LIBRARIES })
     }
 
     fn loader(&self) -> PathBuf {
-        self.root.as_ref().unwrap_or(&self.folder).join("start/ld.so")
+        match &self.root {
+            None if self.driver.is_patched() => SYSTEM_LOADER.into(),
+            root => root.as_ref().unwrap_or(&self.folder).join("start/ld.so"),
+        }
     }
 
     fn manifest(&self) -> PathBuf {

@@ -5,7 +5,8 @@
 //! records and submits on any x86-64 machine. Nothing executes there: buffers keep their contents and fences signal at
 //! once. So an arm on a shim has counts and the CPU's time to record, and no results, no rate and no gates.
 //!
-//! The drivers come from Debian's packages, unpacked into folders of the user's cache with all that they need, down to
+//! `radv-shim:CHIP@patched` is RADV as `mesa-patches/build` made it, on its own shim and this system's C library.
+//! The others come from Debian's packages, unpacked into folders of the user's cache with all that they need, down to
 //! the C library and its dynamic loader. Starting a program through that loader is what makes a driver of one
 //! distribution run on another, without root and without a container.
 //!
@@ -37,14 +38,16 @@ struct Chip {
     folders: &'static [&'static FolderSpec],
 }
 
-const BOTH: &[&FolderSpec] = &[&folders::BOOKWORM, &folders::TRIXIE];
-const OLD: &[&FolderSpec] = &[&folders::BOOKWORM];
+const BOTH: &[&FolderSpec] = &[&folders::BOOKWORM, &folders::TRIXIE, &folders::PATCHED];
+const OLD: &[&FolderSpec] = &[&folders::BOOKWORM, &folders::PATCHED];
 const NEW: &[&FolderSpec] = &[&folders::TRIXIE];
+/// A patch adds this chip to the older shim.
+const ADDED: &[&FolderSpec] = &[&folders::TRIXIE, &folders::PATCHED];
 
 /// What the shims of the two folders know, newest first: asked of each with `vulkaninfo`. (A name that a shim does not
 /// know gives no device at all.)
 const CHIPS: [Chip; 21] = [
-    Chip { name: "gfx1201", folders: NEW },
+    Chip { name: "gfx1201", folders: ADDED },
     Chip { name: "gfx1150", folders: OLD },
     Chip { name: "strix1", folders: NEW },
     Chip { name: "phoenix", folders: NEW },
@@ -97,12 +100,26 @@ impl ShimDriver {
     /// The names of all of them, for help and errors.
     pub fn names() -> String {
         let chips: Vec<&str> = CHIPS.iter().map(|chip| chip.name).collect();
-        format!("{HONEYKRISP} and {RADV}:CHIP, where CHIP is one of {}", chips.join(", "))
+        format!("{HONEYKRISP} and {RADV}:CHIP, where CHIP is one of {} (@patched: ours)", chips.join(", "))
+    }
+
+    /// The name that the driver gives itself where it announces its knobs, which is that of its hardware's owners too.
+    pub fn label(self) -> &'static str {
+        match self.model {
+            Model::Honeykrisp => "honeykrisp",
+            Model::Radv(_) => "radv",
+        }
+    }
+
+    /// Whether it is one that `mesa-patches/build` makes.
+    fn is_patched(self) -> bool {
+        *self.folder == folders::PATCHED
     }
 
     /// The driver's manifest in its folder.
     fn manifest(self) -> &'static str {
         match self.model {
+            _ if self.is_patched() => "radv.json",
             Model::Honeykrisp => "asahi.json",
             Model::Radv(_) => "radeon.json",
         }
@@ -202,6 +219,15 @@ mod tests {
         assert_eq!(parse("radv-shim:navi31@bookworm-backports").unwrap(), parse("radv-shim:navi31").unwrap());
         assert_eq!(parse("radv-shim:navi31@trixie-backports").unwrap().folder, &folders::TRIXIE);
         assert_eq!(parse("honeykrisp-shim@trixie-backports").unwrap().to_string(), "honeykrisp-shim");
+    }
+
+    #[test]
+    fn the_patched_driver_plays_what_its_shim_knows() {
+        assert_eq!(parse("radv-shim:gfx1201@patched").unwrap().folder, &folders::PATCHED);
+        assert_eq!(parse("radv-shim:navi21@patched").unwrap().label(), "radv");
+        assert!(parse("radv-shim:navi33@patched").unwrap_err().contains("trixie-backports"));
+        // Honeykrisp of that Mesa opens no device.
+        assert!(parse("honeykrisp-shim@patched").is_err());
     }
 
     #[test]

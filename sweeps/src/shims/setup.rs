@@ -10,7 +10,7 @@ use std::process::Command;
 use clap::Args;
 
 use super::ShimDriver;
-use super::folders::{ALL, Cache, FolderSpec};
+use super::folders::{ALL, Cache, FolderSpec, PATCHED};
 use crate::error::SweepError;
 
 /// What finds a mirror is shared with tests/oracles.
@@ -70,6 +70,11 @@ pub fn run(args: &SetupArgs) -> Result<u8, SweepError> {
         // A standard output that was closed, as by `| head`, is not worth a word.
         let _ = std::io::stdout().write_all(text.as_bytes());
         return Ok(code);
+    }
+    if let Some(built) = args.drivers.iter().find(|driver| *driver.folder == PATCHED) {
+        return Err(SweepError::Usage(format!(
+            "'{built}' is built and not fetched: run `mesa-patches/build`"
+        )));
     }
     // One suite that is not to be had must not keep the others away; the first error is the one to report.
     let mut code = 0;
