@@ -1,4 +1,5 @@
-//! Compiles every `*.comp` in this folder to SPIR-V and writes a table of kernels for `src/lib.rs`.
+//! Compiles every `*.comp` in this folder to SPIR-V and writes a table of kernels for `src/lib.rs`; those in `measure` go
+//! into a table of their own, since they compute nothing that the engine could use.
 //!
 //! The compiler is the system's glslangValidator: the reference front end for GLSL, a small package everywhere, and
 //! the only thing that this workspace needs beside Rust and a C compiler. What a kernel does with each of its
@@ -25,8 +26,15 @@ fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let compiler = std::env::var(COMPILER_VARIABLE).unwrap_or_else(|_| "glslangValidator".to_owned());
 
-    let mut sources: Vec<PathBuf> = std::fs::read_dir(".")
-        .unwrap_or_else(|e| fail(&format!("cannot list the shaders folder: {e}")))
+    let mut text = table(&compiler, ".", &out, ("Every kernel of the engine, by name.", "KERNELS"));
+    text += &table(&compiler, "measure", &out, ("Kernels that only stand around a barrier that is timed.", "MEASURING"));
+    std::fs::write(out.join("kernels.rs"), text).unwrap_or_else(|e| fail(&format!("cannot write: {e}")));
+}
+
+/// Statics for the kernels of one folder, and one with the list of them.
+fn table(compiler: &str, folder: &str, out: &Path, (about, list_name): (&str, &str)) -> String {
+    let mut sources: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap_or_else(|e| fail(&format!("cannot list the shaders folder {folder}: {e}")))
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|extension| extension == "comp"))
         .collect();
@@ -41,7 +49,7 @@ fn main() {
         let doc = first_comment(&text);
         let stem = source.file_stem().and_then(|stem| stem.to_str()).unwrap_or_else(|| fail("odd file name"));
         for (name, defines) in builds(stem, &text) {
-            let words = compile(&compiler, source, &defines, &out.join(format!("{name}.spv")));
+            let words = compile(compiler, source, &defines, &out.join(format!("{name}.spv")));
             let module = reflect(&words).unwrap_or_else(|e| fail(&format!("{}: {e}", source.display())));
             let constant = name.to_uppercase();
             write!(
@@ -57,9 +65,8 @@ fn main() {
             count += 1;
         }
     }
-    write!(consts, "/// Every kernel, by name.\npub static KERNELS: [&Kernel; {count}] = [{list}];\n")
-        .expect("writing to a string");
-    std::fs::write(out.join("kernels.rs"), consts).unwrap_or_else(|e| fail(&format!("cannot write: {e}")));
+    write!(consts, "/// {about}\npub static {list_name}: [&Kernel; {count}] = [{list}];\n").expect("writing to a string");
+    consts
 }
 
 /// The kernels that a file gives, with the macros that each defines. A line `// variants: A B C-` asks for one kernel a

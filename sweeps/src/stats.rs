@@ -12,6 +12,7 @@
 //! Whether two sides differ at all is [`comparison`]'s to say, and whether the machine changed meanwhile [`drift`]'s.
 
 pub mod comparison;
+pub mod difference;
 pub mod drift;
 
 use comparison::Comparison;

@@ -116,12 +116,12 @@ impl Device {
     }
 
     /// Notes that work may still be running: from now on nothing of this device is destroyed.
-    pub(super) fn abandon(&self) {
+    pub fn abandon(&self) {
         self.abandoned.set(true);
     }
 
     /// Whether objects of this device may be destroyed.
-    pub(super) fn idle(&self) -> bool {
+    pub fn idle(&self) -> bool {
         !self.abandoned.get()
     }
 }

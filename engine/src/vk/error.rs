@@ -114,7 +114,7 @@ pub enum Error {
 
 impl Error {
     /// Sorts a result code of `call`.
-    pub(super) fn from_result(call: &'static str, result: vk::Result) -> Self {
+    pub fn from_result(call: &'static str, result: vk::Result) -> Self {
         match result {
             vk::Result::ERROR_DEVICE_LOST => Self::DeviceLost { during: call },
             vk::Result::ERROR_OUT_OF_DEVICE_MEMORY => {

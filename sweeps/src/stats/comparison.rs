@@ -202,7 +202,7 @@ fn logarithms(values: &[f64]) -> Vec<f64> {
     values.iter().filter(|v| **v > 0.0 && v.is_finite()).map(|v| v.ln()).collect()
 }
 
-fn median(values: &[f64]) -> Option<f64> {
+pub(super) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let n = sorted.len();
@@ -210,7 +210,7 @@ fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// Mean and unbiased variance; the variance of one value is 0.
-fn moments(values: &[f64]) -> (f64, f64) {
+pub(super) fn moments(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
     let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
@@ -226,7 +226,7 @@ fn welch(var_a: f64, n_a: usize, var_b: f64, n_b: usize) -> (f64, f64) {
     ((a + b).sqrt(), freedom)
 }
 
-fn median_of_draw(values: &[f64], rng: &mut fastrand::Rng) -> f64 {
+pub(super) fn median_of_draw(values: &[f64], rng: &mut fastrand::Rng) -> f64 {
     let mut draw: Vec<f64> = values.iter().map(|_| values[rng.usize(..values.len())]).collect();
     let n = draw.len();
     let (_, upper, _) = draw.select_nth_unstable_by(n / 2, f64::total_cmp);
@@ -238,7 +238,7 @@ fn median_of_draw(values: &[f64], rng: &mut fastrand::Rng) -> f64 {
     (lower + upper) / 2.0
 }
 
-fn bootstrap(mut draw: impl FnMut(&mut fastrand::Rng) -> f64) -> (f64, f64) {
+pub(super) fn bootstrap(mut draw: impl FnMut(&mut fastrand::Rng) -> f64) -> (f64, f64) {
     let mut rng = fastrand::Rng::with_seed(0x5eed);
     let mut centres: Vec<f64> = (0..DRAWS).map(|_| draw(&mut rng)).collect();
     centres.sort_by(f64::total_cmp);
