@@ -27,7 +27,12 @@ fn main() {
     let compiler = std::env::var(COMPILER_VARIABLE).unwrap_or_else(|_| "glslangValidator".to_owned());
 
     let mut text = table(&compiler, ".", &out, ("Every kernel of the engine, by name.", "KERNELS"));
-    text += &table(&compiler, "measure", &out, ("Kernels that only stand around a barrier that is timed.", "MEASURING"));
+    text += &table(
+        &compiler,
+        "measure",
+        &out,
+        ("Kernels that only stand around a barrier that is timed.", "MEASURING"),
+    );
     std::fs::write(out.join("kernels.rs"), text).unwrap_or_else(|e| fail(&format!("cannot write: {e}")));
 }
 
@@ -65,7 +70,8 @@ fn table(compiler: &str, folder: &str, out: &Path, (about, list_name): (&str, &s
             count += 1;
         }
     }
-    write!(consts, "/// {about}\npub static {list_name}: [&Kernel; {count}] = [{list}];\n").expect("writing to a string");
+    write!(consts, "/// {about}\npub static {list_name}: [&Kernel; {count}] = [{list}];\n")
+        .expect("writing to a string");
     consts
 }
 

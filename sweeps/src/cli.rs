@@ -16,6 +16,7 @@ use zinc_hazard::Policy;
 
 use crate::application::Application;
 use crate::assemble::Setting;
+use crate::cost::CostArgs;
 use crate::drivers::DriverSpec;
 use crate::knobs::Axis;
 use crate::plan::SETUP_TOKENS;
@@ -275,6 +276,8 @@ pub enum Command {
     SetupShims(SetupArgs),
     /// Run any program on a driver that records without executing
     On(OnArgs),
+    /// Measure what a barrier costs on a device: by its sort, by the work around it
+    Cost(CostArgs),
     /// Lay two reports side by side: what became faster, slower, or other numbers
     Compare {
         /// The earlier report's folder, or its report.json

@@ -6,6 +6,11 @@ use std::process::{Command, Stdio};
 
 use crate::report::{Git, Host};
 
+/// Seconds since 1970; 0 where the clock stands before that.
+pub fn now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}
+
 /// This machine.
 pub fn host() -> Host {
     let uname = rustix::system::uname();

@@ -28,6 +28,7 @@ pub mod child;
 pub mod cli;
 pub mod compare;
 pub mod contain;
+pub mod cost;
 pub mod drivers;
 pub mod environment;
 pub mod error;

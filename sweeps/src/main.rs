@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use zinc_sweeps::cli::{Cli, Command};
 use zinc_sweeps::error::SweepError;
 use zinc_sweeps::shims::{on, setup};
-use zinc_sweeps::{against, compare, markdown, reading, report, session, table};
+use zinc_sweeps::{against, compare, cost, markdown, reading, report, session, table};
 
 fn main() -> ExitCode {
     let cli = Cli::from_process();
@@ -26,12 +26,17 @@ fn main() -> ExitCode {
         Some(Command::Against { table, reports }) => {
             return against(table, reports).map_or_else(|e| fail(&e), |(text, code)| print(&text, code));
         }
+        // It can be stopped, so it comes once that is set up.
+        Some(Command::Cost(_)) => {}
         Some(Command::On(args)) => return on::run(args).map_or_else(|e| fail(&e), |never| match never {}),
     }
     let stop = Arc::new(AtomicBool::new(false));
     let handler = Arc::clone(&stop);
     if let Err(error) = ctrlc::set_handler(move || handler.store(true, Ordering::Relaxed)) {
         eprintln!("sweep: Ctrl-C will not be handled: {error}");
+    }
+    if let Some(Command::Cost(args)) = &cli.command {
+        return cost::run(args, &stop).map_or_else(|e| fail(&e), |text| print(&text, 0));
     }
     if cli.knobs {
         return session::list_knobs(&cli, &stop).map_or_else(|e| fail(&e), |text| print(&text, 0));

@@ -56,6 +56,7 @@ fn report(arms: Vec<Arm>) -> Report {
         schema: SCHEMA_VERSION,
         sweep_version: "0.1.0".into(),
         complete: true,
+        began_unix_s: None,
         host: Host { cpu: "cpu".into(), cores: 2, os: "os".into() },
         git: None,
         blake3: BTreeMap::new(),

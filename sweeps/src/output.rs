@@ -12,22 +12,26 @@ use crate::error::SweepError;
 use crate::report::Report;
 use crate::{charts, html, markdown};
 
+/// What a sweep writes.
+pub const REPORT_FILES: [&str; 4] = ["report.json", "report.md", "report.svg", "report.html"];
+
 /// A folder that was found fit to take the report.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes the folder where it does not exist, and tries to write a file in it.
+    /// Makes the folder where it does not exist, and tries to write a file in it. `names` are the files that will be
+    /// written.
     ///
     /// # Errors
     ///
     /// [`SweepError::Output`] naming the folder, when it cannot be made or written.
-    pub fn prepare(path: &Path) -> Result<Folder, SweepError> {
+    pub fn prepare(path: &Path, names: &[&str]) -> Result<Folder, SweepError> {
         let unfit = |source| SweepError::Output { path: path.into(), source };
         std::fs::create_dir_all(path).map_err(unfit)?;
         let mut trial = tempfile::NamedTempFile::new_in(path).map_err(unfit)?;
         trial.write_all(b"trial").map_err(unfit)?;
-        for name in ["report.json", "report.md", "report.svg", "report.html"] {
+        for name in names {
             if path.join(name).is_dir() {
                 return Err(SweepError::Output {
                     path: path.join(name),
@@ -70,7 +74,12 @@ impl Folder {
         &self.0
     }
 
-    fn replace(&self, name: &str, text: &str) -> Result<(), SweepError> {
+    /// Writes a file, or replaces it whole.
+    ///
+    /// # Errors
+    ///
+    /// [`SweepError::Output`] naming the file; what was there before is then still there.
+    pub fn replace(&self, name: &str, text: &str) -> Result<(), SweepError> {
         let path = self.0.join(name);
         let failed = |source| SweepError::Output { path: path.clone(), source };
         let mut file = tempfile::Builder::new()
@@ -93,7 +102,7 @@ mod tests {
     fn a_folder_is_made_with_its_parents_and_left_empty() {
         let top = tempfile::tempdir().unwrap();
         let path = top.path().join("a/b");
-        Folder::prepare(&path).unwrap();
+        Folder::prepare(&path, &REPORT_FILES).unwrap();
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
     }
 
@@ -103,19 +112,19 @@ mod tests {
         let file = top.path().join("file");
         std::fs::write(&file, "").unwrap();
         for path in [file.clone(), file.join("below")] {
-            let error = Folder::prepare(&path).unwrap_err();
+            let error = Folder::prepare(&path, &REPORT_FILES).unwrap_err();
             assert_eq!(error.exit_code(), 1);
             assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
         }
         std::fs::create_dir_all(top.path().join("out/report.json")).unwrap();
-        let error = Folder::prepare(&top.path().join("out")).unwrap_err();
+        let error = Folder::prepare(&top.path().join("out"), &REPORT_FILES).unwrap_err();
         assert!(error.to_string().contains("report.json"), "{error}");
     }
 
     #[test]
     fn a_file_is_replaced_whole_and_nothing_is_left_beside_it() {
         let top = tempfile::tempdir().unwrap();
-        let folder = Folder::prepare(top.path()).unwrap();
+        let folder = Folder::prepare(top.path(), &REPORT_FILES).unwrap();
         for text in ["first, long", "second"] {
             folder.replace("report.json", text).unwrap();
             assert_eq!(std::fs::read_to_string(top.path().join("report.json")).unwrap(), text);

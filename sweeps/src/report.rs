@@ -30,6 +30,9 @@ pub struct Report {
     pub sweep_version: String,
     /// Whether all planned runs were made; a report is written after each, so that a crash loses one run at most.
     pub complete: bool,
+    /// When the sweep began, seconds since 1970; null in reports older than the field.
+    #[serde(default)]
+    pub began_unix_s: Option<u64>,
     /// The machine.
     pub host: Host,
     /// The source that the programs were built from; null outside a git checkout of it.

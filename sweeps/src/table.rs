@@ -233,7 +233,7 @@ pub fn gate_table(gates: &[&GateReport]) -> String {
 }
 
 /// A Markdown table; the columns named by `numbers` are aligned to the right.
-fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>, numbers: &[usize]) -> String {
+pub fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>, numbers: &[usize]) -> String {
     let mut table = Table::new();
     table
         .load_preset(presets::ASCII_MARKDOWN)

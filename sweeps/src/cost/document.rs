@@ -117,8 +117,10 @@ pub fn points(samples: &[Sample]) -> Vec<Point> {
         .iter()
         .map(|sample| {
             let series = &sample.series;
-            let base =
-                samples.iter().find(|s| s.axis == sample.axis && is_base(&s.series, series)).unwrap_or(sample);
+            let base = samples
+                .iter()
+                .find(|s| s.axis == sample.axis && is_base(&s.series, series))
+                .unwrap_or(sample);
             let times = |s: &Sample, f: fn(&super::gpu::Times) -> f64| -> Vec<Option<f64>> {
                 s.rounds.iter().map(|r| r.as_ref().map(f)).collect()
             };
@@ -155,7 +157,11 @@ pub fn points(samples: &[Sample]) -> Vec<Point> {
 
 /// A line for each sort of barrier of which enough was measured.
 pub fn fits(points: &[Point]) -> Vec<Fit> {
-    Scope::EVERY.into_iter().filter(|s| !matches!(s, Scope::None | Scope::NoneAgain)).filter_map(|s| fit(points, s)).collect()
+    Scope::EVERY
+        .into_iter()
+        .filter(|s| !matches!(s, Scope::None | Scope::NoneAgain))
+        .filter_map(|s| fit(points, s))
+        .collect()
 }
 
 fn fit(points: &[Point], scope: Scope) -> Option<Fit> {
@@ -196,8 +202,12 @@ impl Cost {
     /// measured sizes in proportion, beyond them that of the last. `None` where the sort was not measured.
     pub fn at(&self, scope: Scope, read_bytes: f64) -> Option<Interval> {
         let plain = |p: &&Point| p.axis == Axis::Size && p.scope == scope && p.dirtied_bytes == DIRTIED;
-        let mut sizes: Vec<(f64, Interval)> =
-            self.points.iter().filter(plain).filter_map(|p| Some((p.read_bytes as f64, p.us_per_barrier?))).collect();
+        let mut sizes: Vec<(f64, Interval)> = self
+            .points
+            .iter()
+            .filter(plain)
+            .filter_map(|p| Some((p.read_bytes as f64, p.us_per_barrier?)))
+            .collect();
         sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (first, last) = (sizes.first()?, sizes.last()?);
         if read_bytes <= first.0 {

@@ -21,14 +21,14 @@ pub fn least_squares(rows: &[Vec<f64>], values: &[f64]) -> Option<Line> {
         return None;
     }
     // Columns of very different size would make the equations ill-conditioned.
-    let scale: Vec<f64> =
-        (0..columns).map(|j| rows.iter().map(|r| r[j].abs()).fold(0.0, f64::max)).collect();
+    let scale: Vec<f64> = (0..columns).map(|j| rows.iter().map(|r| r[j].abs()).fold(0.0, f64::max)).collect();
     if scale.contains(&0.0) {
         return None;
     }
     let mut equations: Vec<Vec<f64>> = (0..columns)
         .map(|i| {
-            let entry = |f: &dyn Fn(usize) -> f64| (0..rows.len()).map(|k| rows[k][i] / scale[i] * f(k)).sum();
+            let entry =
+                |f: &dyn Fn(usize) -> f64| (0..rows.len()).map(|k| rows[k][i] / scale[i] * f(k)).sum();
             let mut row: Vec<f64> = (0..columns).map(|j| entry(&|k| rows[k][j] / scale[j])).collect();
             row.push(entry(&|k| values[k]));
             row
@@ -36,9 +36,10 @@ pub fn least_squares(rows: &[Vec<f64>], values: &[f64]) -> Option<Line> {
         .collect();
     let scaled = solve(&mut equations)?;
     let coefficients: Vec<f64> = scaled.iter().zip(&scale).map(|(c, s)| c / s).collect();
-    let left = rows.iter().zip(values).map(|(row, value)| {
-        value - row.iter().zip(&coefficients).map(|(x, c)| x * c).sum::<f64>()
-    });
+    let left = rows
+        .iter()
+        .zip(values)
+        .map(|(row, value)| value - row.iter().zip(&coefficients).map(|(x, c)| x * c).sum::<f64>());
     let left: Vec<f64> = left.collect();
     let rms = (left.iter().map(|l| l * l).sum::<f64>() / left.len() as f64).sqrt();
     let worst = left.iter().map(|l| l.abs()).fold(0.0, f64::max);
@@ -54,12 +55,11 @@ fn solve(equations: &mut [Vec<f64>]) -> Option<Vec<f64>> {
         if equations[i][i].abs() < 1e-10 {
             return None;
         }
-        for j in 0..n {
+        let upper = equations[i].clone();
+        for (j, row) in equations.iter_mut().enumerate() {
             if j != i {
-                let factor = equations[j][i] / equations[i][i];
-                for k in i..=n {
-                    equations[j][k] -= factor * equations[i][k];
-                }
+                let factor = row[i] / upper[i];
+                row.iter_mut().zip(&upper).for_each(|(a, b)| *a -= factor * b);
             }
         }
     }
@@ -72,9 +72,8 @@ mod tests {
 
     #[test]
     fn a_true_line_is_found_whatever_the_units() {
-        let rows: Vec<Vec<f64>> = (0..12)
-            .map(|i| vec![1.0, f64::from(i % 4) * 1e8, f64::from(i / 4)])
-            .collect();
+        let rows: Vec<Vec<f64>> =
+            (0..12).map(|i| vec![1.0, f64::from(i % 4) * 1e8, f64::from(i / 4)]).collect();
         let values: Vec<f64> = rows.iter().map(|r| 2.6 + 3e-9 * r[1] - 0.25 * r[2]).collect();
         let line = least_squares(&rows, &values).unwrap();
         for (found, true_one) in line.coefficients.iter().zip([2.6, 3e-9, -0.25]) {

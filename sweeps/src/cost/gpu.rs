@@ -125,8 +125,7 @@ impl Gpu {
         gpu.make_set()?;
         gpu.stream = gpu.pipeline(kernel("cost_stream"), &[INVOCATIONS])?;
         let resident = kernel("cost_resident");
-        let model =
-            [capability::VULKAN_MEMORY_MODEL, capability::VULKAN_MEMORY_MODEL_DEVICE_SCOPE];
+        let model = [capability::VULKAN_MEMORY_MODEL, capability::VULKAN_MEMORY_MODEL_DEVICE_SCOPE];
         let needs = |c: &u32| model.contains(c) || *c == capability::SHADER;
         if device.features().memory_model && resident.capabilities.iter().all(needs) {
             let with = gpu.pipeline(resident, &[INVOCATIONS, 1, SPINS])?;
@@ -199,9 +198,8 @@ impl Gpu {
         // SAFETY: as above; pool and layout were just made, and the pool has room for this set.
         let sets = unsafe { self.raw().allocate_descriptor_sets(&info) };
         self.set = sets.map_err(during("vkAllocateDescriptorSets"))?[0];
-        let buffers = [&self.source, &self.sink, &self.control].map(|b| {
-            [vk::DescriptorBufferInfo::default().buffer(b.handle()).range(vk::WHOLE_SIZE)]
-        });
+        let buffers = [&self.source, &self.sink, &self.control]
+            .map(|b| [vk::DescriptorBufferInfo::default().buffer(b.handle()).range(vk::WHOLE_SIZE)]);
         let writes: Vec<_> = (0..)
             .zip(&buffers)
             .map(|(binding, info)| {
@@ -298,7 +296,12 @@ impl Gpu {
         if self.queries != vk::QueryPool::null() {
             // SAFETY: recording; the query was reset in the head.
             unsafe {
-                raw.cmd_write_timestamp(self.commands, vk::PipelineStageFlags::BOTTOM_OF_PIPE, self.queries, 1);
+                raw.cmd_write_timestamp(
+                    self.commands,
+                    vk::PipelineStageFlags::BOTTOM_OF_PIPE,
+                    self.queries,
+                    1,
+                );
             }
         }
         if series.resident {
@@ -321,7 +324,8 @@ impl Gpu {
     fn begin(&self) -> Result<(), Error> {
         let info = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: the command buffer is not pending, since `finish` waits; its pool allows beginning it again.
-        unsafe { self.raw().begin_command_buffer(self.commands, &info) }.map_err(during("vkBeginCommandBuffer"))
+        unsafe { self.raw().begin_command_buffer(self.commands, &info) }
+            .map_err(during("vkBeginCommandBuffer"))
     }
 
     /// What comes before the series: the counter at zero, everything earlier done, the first stamp.
@@ -491,7 +495,9 @@ impl Gpu {
             .map_err(during("vkGetQueryPoolResults"))?;
         let bits = handles.timestamp_bits;
         let mask = if bits >= 64 { u64::MAX } else { (1 << bits) - 1 };
-        Ok(Some((ticks[1].wrapping_sub(ticks[0]) & mask) as f64 * f64::from(handles.timestamp_period) / 1000.0))
+        Ok(Some(
+            (ticks[1].wrapping_sub(ticks[0]) & mask) as f64 * f64::from(handles.timestamp_period) / 1000.0,
+        ))
     }
 }
 

@@ -11,7 +11,19 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// What is varied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Axis {
     /// Bytes read by each dispatch.
@@ -23,7 +35,7 @@ pub enum Axis {
 }
 
 /// Sizes that suit a kind of device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
     /// Bytes read, in ascending order.
     pub sizes: Vec<u64>,

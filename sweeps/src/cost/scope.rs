@@ -66,8 +66,7 @@ pub enum Commands {
 const COMPUTE: S = S::COMPUTE_SHADER;
 const NOTHING: A = A::empty();
 const SHADER: Masks = Masks { src: (COMPUTE, A::SHADER_WRITE), dst: (COMPUTE, A::SHADER_READ) };
-const FULL: (S, A) =
-    (S::ALL_COMMANDS, A::from_raw(A::MEMORY_READ.as_raw() | A::MEMORY_WRITE.as_raw()));
+const FULL: (S, A) = (S::ALL_COMMANDS, A::from_raw(A::MEMORY_READ.as_raw() | A::MEMORY_WRITE.as_raw()));
 const BOTH: (S, A) = (
     S::from_raw(COMPUTE.as_raw() | S::TRANSFER.as_raw()),
     A::from_raw(
@@ -100,7 +99,9 @@ impl Scope {
     pub fn commands(self) -> Commands {
         match self {
             Self::None | Self::NoneAgain => Commands::Nothing,
-            Self::Execution => Commands::Memory(&[Masks { src: (COMPUTE, NOTHING), dst: (COMPUTE, NOTHING) }]),
+            Self::Execution => {
+                Commands::Memory(&[Masks { src: (COMPUTE, NOTHING), dst: (COMPUTE, NOTHING) }])
+            }
             Self::WriteOnly => {
                 Commands::Memory(&[Masks { src: (COMPUTE, A::SHADER_WRITE), dst: (COMPUTE, NOTHING) }])
             }

@@ -19,7 +19,7 @@ use crate::child::{Engine, Job};
 use crate::cli::Cli;
 use crate::error::SweepError;
 use crate::host;
-use crate::output::Folder;
+use crate::output::{Folder, REPORT_FILES};
 use crate::packets;
 use crate::plan::{RunSpec, fixed_runs, recorded_runs, takes_drops};
 use crate::progress::Progress;
@@ -27,7 +27,8 @@ use crate::report::{Arm, ArmRole, Git, Host, Report, Run, SCHEMA_VERSION, Settin
 use crate::shims::launch::Shim;
 
 pub use targets::list_knobs;
-use targets::{beside, record_name, split};
+pub(crate) use targets::{EMBEDDED, beside};
+use targets::{record_name, split};
 use words::{needed, result_words};
 
 /// The time allowed for a run before anything is known of how long one takes.
@@ -71,7 +72,7 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
         cli,
         packets: packets.is_some(),
         engine,
-        folder: Folder::prepare(&cli.out)?,
+        folder: Folder::prepare(&cli.out, &REPORT_FILES)?,
         host: host::host(),
         git: host::git(),
         blake3,
@@ -80,6 +81,7 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
         progress: Progress::new(0),
         timeout: cli.timeout.unwrap_or(FIRST_TIMEOUT),
         started: Instant::now(),
+        began_unix_s: host::now(),
         timeline: Vec::new(),
     };
     let result = sweep.make_all(&mut found.targets);
@@ -100,6 +102,7 @@ struct Sweep<'a> {
     progress: Progress,
     timeout: Duration,
     started: Instant,
+    began_unix_s: u64,
     timeline: Vec<Run>,
 }
 
@@ -187,6 +190,7 @@ impl Sweep<'_> {
             schema: SCHEMA_VERSION,
             sweep_version: env!("CARGO_PKG_VERSION").into(),
             complete: targets.iter().all(|(t, _)| t.complete),
+            began_unix_s: Some(self.began_unix_s),
             host: self.host.clone(),
             git: self.git.clone(),
             blake3: self.blake3.clone(),

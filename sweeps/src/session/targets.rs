@@ -30,7 +30,7 @@ use crate::shims::folders::Cache;
 use crate::shims::launch::{self, Shim};
 
 /// What a report calls the engine's own model.
-const EMBEDDED: &str = "embedded";
+pub(crate) const EMBEDDED: &str = "embedded";
 
 /// A driver that records only and is not to be had, with the reason.
 pub(super) type Absent = (ShimDriver, String);
@@ -252,7 +252,7 @@ pub(super) fn record_name(record: &RecordArg) -> String {
 }
 
 /// The path that was given, or the file of that name beside this program.
-pub(super) fn beside(
+pub(crate) fn beside(
     given: Option<&Path>,
     name: &str,
     what: &str,

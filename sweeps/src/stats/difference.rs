@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn rounds_that_lack_a_side_are_left_out() {
-        let cost = Interval::of_differences(&[Some(5.0), None, Some(9.0)], &[Some(1.0), Some(1.0), None], 1.0);
+        let cost =
+            Interval::of_differences(&[Some(5.0), None, Some(9.0)], &[Some(1.0), Some(1.0), None], 1.0);
         assert_eq!(cost.map(|c| (c.median, c.n)), Some((4.0, 1)));
     }
 }
