@@ -34,6 +34,7 @@ pub fn not_run(driver: ShimDriver, why: &str, model: &str, policies: &[Policy]) 
         policy: Some(policy.to_string()),
         shuffle: "off".into(),
         knobs: BTreeMap::new(),
+        part: None,
         role: if policy == Policy::Stock { ArmRole::Reference } else { ArmRole::Policy },
         runs: 0,
         dispatches_per_token: None,

@@ -121,6 +121,7 @@ impl Target {
             policy: spec.policy.map(|p| p.to_string()),
             shuffle: spec.shuffle.to_string(),
             knobs: self.knobs_of(spec.knob),
+            part: None,
             role: match spec.role {
                 _ if spec.is_reference() => ArmRole::Reference,
                 Role::Timed | Role::InOrder | Role::Drop | Role::Setup | Role::Packets | Role::Short => {

@@ -5,13 +5,16 @@
 //! Shapes and not colours alone, so that it survives a grey printer and colour-blind eyes. All is drawn from the report
 //! and from nothing else. What there is nothing to draw of has no panel.
 
+mod labels;
+
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::gates::Verdict;
-use crate::report::{Arm, ArmRole, Report};
+use crate::report::{Arm, ArmRole, Rate, Report};
 use crate::table::{arm_name, groups};
+use labels::Labels;
 
 const WIDTH: u32 = 900;
 const PANEL: u32 = 380;
@@ -193,8 +196,8 @@ impl Panel<'_> {
     fn draw(&self, area: &Area<'_>) -> Drawn {
         let style = ("sans-serif", 17).into_font().color(&BLACK);
         let title: String = match self.title.chars().count() {
-            0..=96 => self.title.clone(),
-            _ => self.title.chars().take(95).chain(['…']).collect(),
+            0..=108 => self.title.clone(),
+            _ => self.title.chars().take(107).chain(['…']).collect(),
         };
         area.draw(&Text::new(title, (14, 12), style))?;
         let (_, inner) = area.split_vertically(36);
@@ -204,6 +207,12 @@ impl Panel<'_> {
             Kind::Timeline(report) => timeline(&inner, report),
         }
     }
+}
+
+/// A number at an axis, without a fraction of nothing.
+fn tick(value: &f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
 fn small() -> TextStyle<'static> {
@@ -242,33 +251,37 @@ fn scatter(area: &Area<'_>, arms: &[&Arm]) -> Drawn {
     chart
         .configure_mesh()
         .x_desc("barriers emitted, a token")
+        .x_label_formatter(&tick)
+        .y_label_formatter(&tick)
         .y_desc("tokens a second")
         .label_style(small())
         .axis_desc_style(small())
         .light_line_style(WHITE)
         .draw()?;
-    let mut places: Vec<(i32, i32)> = Vec::new();
-    for arm in arms {
-        let Some(rate) = arm.tok_s else { continue };
+    let root = area.strip_coord_spec();
+    let (dx, dy) = root.get_base_pixel();
+    let local = |(x, y): (i32, i32)| (x - dx, y - dy);
+    let rated: Vec<(&Arm, Rate, (i32, i32))> = arms
+        .iter()
+        .filter_map(|arm| {
+            let rate = arm.tok_s?;
+            Some((*arm, rate, local(chart.backend_coord(&(barriers(arm), rate.median)))))
+        })
+        .collect();
+    let mut labels = Labels::new(root.dim_in_pixel(), rated.iter().map(|(_, _, at)| *at));
+    for (arm, rate, at) in rated {
         let shape = Shape::of(arm);
-        let at = chart.backend_coord(&(barriers(arm), rate.median));
-        let (lo, hi) =
-            (chart.backend_coord(&(barriers(arm), rate.lo)), chart.backend_coord(&(barriers(arm), rate.hi)));
-        let root = area.strip_coord_spec();
-        let (dx, dy) = root.get_base_pixel();
-        let local = |(x, y): (i32, i32)| (x - dx, y - dy);
-        root.draw(&PathElement::new(vec![local(lo), local(hi)], shape.colour().stroke_width(1)))?;
-        mark(&root, local(at), shape)?;
-        // Names of points that lie close together are written one below the other.
-        let (x, mut y) = local(at);
-        while places.iter().any(|(px, py)| (px - x).abs() < 130 && (py - y).abs() < 15) {
-            y += 15;
+        let end = |rate: f64| local(chart.backend_coord(&(barriers(arm), rate)));
+        root.draw(&PathElement::new(vec![end(rate.lo), end(rate.hi)], shape.colour().stroke_width(1)))?;
+        mark(&root, at, shape)?;
+        let name = arm_name(arm);
+        let place = labels.place(at, name.chars().count());
+        if place.away {
+            let grey = RGBColor(150, 150, 150);
+            root.draw(&PathElement::new(vec![at, (place.x, place.y)], grey.stroke_width(1)))?;
         }
-        places.push((x, y));
-        let right = f64::from(x) > 0.75 * f64::from(WIDTH);
-        let anchor = Pos::new(if right { HPos::Right } else { HPos::Left }, VPos::Center);
-        let name = Text::new(arm_name(arm), (x + if right { -11 } else { 11 }, y), small().pos(anchor));
-        root.draw(&name)?;
+        let side = if place.left { HPos::Right } else { HPos::Left };
+        root.draw(&Text::new(name, (place.x, place.y), small().pos(Pos::new(side, VPos::Center))))?;
     }
     legend(area)
 }
@@ -296,6 +309,7 @@ fn draw_bars(area: &Area<'_>, bars: &[Bar], axis: &str) -> Drawn {
         .disable_y_mesh()
         .disable_y_axis()
         .x_desc(axis)
+        .x_label_formatter(&tick)
         .label_style(small())
         .axis_desc_style(small())
         .light_line_style(WHITE)
@@ -320,7 +334,7 @@ fn draw_bars(area: &Area<'_>, bars: &[Bar], axis: &str) -> Drawn {
         root.draw(&Text::new(bar.label.clone(), (x - 10, y), label))?;
         let (x, y) = local(bar.interval.map_or(bar.value, |(_, hi)| hi.max(bar.value)), middle);
         let value = match bar.value {
-            v if v >= 100.0 => format!("{v:.0}"),
+            v if v >= 100.0 || v == 0.0 => format!("{v:.0}"),
             v if v >= 10.0 => format!("{v:.1}"),
             v => format!("{v:.3}"),
         };
@@ -362,6 +376,7 @@ fn timeline(area: &Area<'_>, report: &Report) -> Drawn {
         .disable_y_mesh()
         .disable_y_axis()
         .x_desc("seconds since the sweep began")
+        .x_label_formatter(&tick)
         .label_style(small())
         .axis_desc_style(small())
         .light_line_style(WHITE)

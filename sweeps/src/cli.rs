@@ -19,7 +19,9 @@ use crate::assemble::Setting;
 use crate::cost::CostArgs;
 use crate::drivers::DriverSpec;
 use crate::knobs::Axis;
+use crate::parts::{MergeArgs, PlanArgs, RunArgs};
 use crate::plan::SETUP_TOKENS;
+use crate::report::Part;
 use crate::shims::ShimDriver;
 use crate::shims::on::OnArgs;
 use crate::shims::setup::SetupArgs;
@@ -55,6 +57,11 @@ Examples:
       Any program on such a driver.
   sweep --precision 1% --policy alias-only
       Goes on until the ratio is known to 1%, or says what it could not see.
+  sweep plan plan.json --driver nvidia --policy alias-only --policy narrow   then, on any machine,
+  sweep run plan.json --arm 1 --out parts/1                                  and in the end sweep merge parts/*
+      The arms of one sweep on several machines: see sweeps/slurm and docs/sweeping.md.
+  sweep cost --predict --out cost && sweep --prediction cost/prediction.json
+      What a barrier costs here, what each policy should win for it, and how good that prediction was.
   sweep compare monday/ friday/        sweep against honeykrisp_m2ultra_arms sweep-report/
       What changed between two reports; what published figures are worth here.
 
@@ -128,6 +135,15 @@ pub struct Cli {
     #[arg(long, value_name = "DIR", default_value = "sweep-report")]
     pub out: PathBuf,
 
+    /// Go on with the sweep of the same arguments and programs that was interrupted or killed: runs that ended are taken from
+    /// DIR/runs.jsonl
+    #[arg(long)]
+    pub resume: bool,
+
+    /// A prediction.json of `sweep cost --predict`, to be scored by this sweep
+    #[arg(long, value_name = "FILE")]
+    pub prediction: Option<PathBuf>,
+
     /// Seconds after which a run counts as hung [default: 300 for the first run, then 30 and 20 times as long as that took]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub timeout: Option<Duration>,
@@ -194,12 +210,26 @@ pub struct Cli {
     /// Print the JSON Schema of report.json and exit
     #[arg(long)]
     pub print_schema: bool,
+
+    /// Which arm of a plan this is; not an argument.
+    #[arg(skip)]
+    pub part: Option<Part>,
 }
 
 impl Cli {
     /// The arguments of this process; ends it with help, version or a usage error where clap would.
     pub fn from_process() -> Cli {
         Cli::try_parse().and_then(Cli::check).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Options as they stand in a plan.
+    ///
+    /// # Errors
+    ///
+    /// clap's, with its exit status.
+    pub fn from_options(options: &[String]) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(std::iter::once("sweep").chain(options.iter().map(String::as_str)))
+            .and_then(Cli::check)
     }
 
     /// What no single argument can know: a run is made of whole chunks, so it holds at least one.
@@ -276,6 +306,20 @@ pub enum Command {
     SetupShims(SetupArgs),
     /// Run any program on a driver that records without executing
     On(OnArgs),
+    /// Write a sweep's arms into a file, so that machines can share them
+    Plan(PlanArgs),
+    /// Run one arm of a plan
+    Run(RunArgs),
+    /// Join the reports of a plan's arms
+    Merge(MergeArgs),
+    /// Draw report.md, report.svg and report.html anew from a report.json
+    Plot {
+        /// The report's folder, or its report.json
+        report: PathBuf,
+        /// Where to put them [default: beside the report]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// Measure what a barrier costs on a device: by its sort, by the work around it
     Cost(CostArgs),
     /// Lay two reports side by side: what became faster, slower, or other numbers

@@ -11,8 +11,11 @@
 //!           ├─────▶ shims     drivers that record without executing: where they are, how to start on one
 //!           ├─────▶ child     one run: environment, contain, the documents read back (packets: the driver's own)
 //!           │         └─▶ outcome: numbers, or the reason why there are none
+//!           ├─────▶ journal   every run as it ends, for --resume
 //!           └─────▶ assemble ─▶ gates, agree, stats: pure functions from outcomes to verdicts and intervals
 //!                     └─▶ report ─▶ table, markdown, output
+//! parts ─▶ a sweep in arms for several machines: plan, run one, merge
+//! cost  ─▶ what one barrier costs, and what that predicts
 //! ```
 //!
 //! All that decides (gates, verdicts, statistics, plan, environment) is pure and tested by itself; only `contain`,
@@ -36,12 +39,14 @@ pub mod gate;
 pub mod gates;
 pub mod host;
 pub mod html;
+pub mod journal;
 pub mod knobs;
 pub mod markdown;
 pub mod neighbours;
 pub mod outcome;
 pub mod output;
 pub mod packets;
+pub mod parts;
 pub mod patched;
 pub mod plan;
 pub mod progress;

@@ -1,15 +1,16 @@
 //! The command `sweep`: arguments in, exit status out. All work is in the library.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use zinc_sweeps::cli::{Cli, Command};
 use zinc_sweeps::error::SweepError;
+use zinc_sweeps::report::Report;
 use zinc_sweeps::shims::{on, setup};
-use zinc_sweeps::{against, compare, cost, markdown, reading, report, session, table};
+use zinc_sweeps::{against, compare, cost, markdown, output, parts, reading, report, session, table};
 
 fn main() -> ExitCode {
     let cli = Cli::from_process();
@@ -26,8 +27,17 @@ fn main() -> ExitCode {
         Some(Command::Against { table, reports }) => {
             return against(table, reports).map_or_else(|e| fail(&e), |(text, code)| print(&text, code));
         }
-        // It can be stopped, so it comes once that is set up.
-        Some(Command::Cost(_)) => {}
+        Some(Command::Plan(args)) => {
+            return parts::plan(args).map_or_else(|e| fail(&e), |text| print(&text, 0));
+        }
+        Some(Command::Merge(args)) => {
+            return parts::merge(args).map_or_else(|e| fail(&e), |report| shown(&report, &args.out));
+        }
+        Some(Command::Plot { report, out }) => {
+            return output::redraw(report, out.as_deref()).map_or_else(|e| fail(&e), |text| print(&text, 0));
+        }
+        // They can be stopped, so they come once that is set up.
+        Some(Command::Cost(_) | Command::Run(_)) => {}
         Some(Command::On(args)) => return on::run(args).map_or_else(|e| fail(&e), |never| match never {}),
     }
     let stop = Arc::new(AtomicBool::new(false));
@@ -38,21 +48,24 @@ fn main() -> ExitCode {
     if let Some(Command::Cost(args)) = &cli.command {
         return cost::run(args, &stop).map_or_else(|e| fail(&e), |text| print(&text, 0));
     }
+    if let Some(Command::Run(args)) = &cli.command {
+        return parts::run(args, &stop).map_or_else(|e| fail(&e), |report| shown(&report, &args.folder()));
+    }
     if cli.knobs {
         return session::list_knobs(&cli, &stop).map_or_else(|e| fail(&e), |text| print(&text, 0));
     }
-    match session::run(&cli, &stop) {
-        Ok(report) => {
-            let text = format!(
-                "\n{}\n{}\nReport: {} and report.md beside it\n",
-                table::render(&report),
-                markdown::conclusion(&report),
-                cli.out.join("report.json").display()
-            );
-            print(&text, report.exit_code())
-        }
-        Err(error) => fail(&error),
-    }
+    session::run(&cli, &stop).map_or_else(|e| fail(&e), |report| shown(&report, &cli.out))
+}
+
+/// The report's table and answer; the exit status that it stands for.
+fn shown(report: &Report, out: &Path) -> ExitCode {
+    let text = format!(
+        "\n{}\n{}\nReport: {} and report.md beside it\n",
+        table::render(report),
+        markdown::conclusion(report),
+        out.join("report.json").display()
+    );
+    print(&text, report.exit_code())
 }
 
 /// The table's claims judged by the reports; exit status 1 when one is contradicted.

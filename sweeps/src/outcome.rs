@@ -8,8 +8,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use zinc_report::Counts;
 
+use crate::journal::{self, float};
 use crate::packets;
 use crate::plan::RunSpec;
 
@@ -28,19 +30,23 @@ pub struct Observation {
 }
 
 /// The numbers of a run that came to its end.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Digest over every bit of every logit vector.
     pub digest: String,
     /// Perplexity; not finite where the logits were not.
+    #[serde(with = "float")]
     pub perplexity: f64,
     /// Its standard error; not finite where the perplexity is not.
+    #[serde(with = "float")]
     pub perplexity_stderr: f64,
     /// Tokens decoded.
     pub tokens: u64,
     /// Tokens decoded a second.
+    #[serde(with = "float")]
     pub tok_s: f64,
     /// CPU time to record and submit one token, microseconds.
+    #[serde(with = "float")]
     pub cpu_us_per_token: f64,
     /// Device time of one token, microseconds, where it was measured.
     pub gpu_us_per_token: Option<f64>,
@@ -51,6 +57,7 @@ pub struct Measured {
     /// What the layer counted; `None` without the layer.
     pub counts: Option<Counts>,
     /// What the driver submitted, or why its number cannot be believed; `None` where nobody counted.
+    #[serde(with = "journal::packets")]
     pub packets: Option<Result<packets::Counts, String>>,
     /// What the whole process took; only of an application that says nothing of its tokens itself.
     pub process: Option<Process>,
@@ -83,7 +90,7 @@ impl Measured {
 }
 
 /// What a whole process took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// CPU time of all its threads.
     pub cpu: Duration,
@@ -92,7 +99,7 @@ pub struct Process {
 }
 
 /// Why a run gave no numbers.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Failure {
     /// The process could not be started.
     #[error("the engine could not be started: {0}")]

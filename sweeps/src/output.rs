@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::SweepError;
 use crate::report::Report;
-use crate::{charts, html, markdown};
+use crate::{charts, html, markdown, reading};
 
 /// What a sweep writes.
 pub const REPORT_FILES: [&str; 4] = ["report.json", "report.md", "report.svg", "report.html"];
@@ -92,6 +92,21 @@ impl Folder {
         file.persist(&path).map_err(|e| failed(e.error))?;
         Ok(())
     }
+}
+
+/// Draws everything beside a report's JSON anew, in `out` or where the report lies; a sentence that says where.
+///
+/// # Errors
+///
+/// [`SweepError::Missing`] when there is no report, [`SweepError::Output`] when a file cannot be written.
+pub fn redraw(report: &Path, out: Option<&Path>) -> Result<String, SweepError> {
+    let read = reading::report(report)?;
+    let beside = if report.is_dir() { Some(report) } else { report.parent() };
+    let beside = beside.filter(|b| !b.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = Folder::prepare(out.unwrap_or(beside), &REPORT_FILES[1..])?;
+    folder.replace("report.md", &markdown::render(&read))?;
+    folder.write_pictures(&read)?;
+    Ok(format!("report.md, report.svg and report.html are in {}\n", folder.path().display()))
 }
 
 #[cfg(test)]

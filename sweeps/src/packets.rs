@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use zinc_packets_core::report::{Cdm, Pm4, Report, SCHEMA};
 
 use crate::error::SweepError;
@@ -60,7 +60,7 @@ pub fn library(given: Option<&Path>) -> Result<Option<PathBuf>, SweepError> {
 }
 
 /// One thing that is counted in the driver's stream.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Count {
     /// Calls by which work was submitted.
     Submits,
@@ -81,7 +81,7 @@ pub enum Count {
 }
 
 /// A sort of packet that acts on caches.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cache {
     /// The packet's name, with the event of a release.
     pub packet: String,

@@ -45,6 +45,11 @@ impl Progress {
         }
     }
 
+    /// A run need not be made, since an earlier sweep made it.
+    pub fn skip(&mut self) {
+        self.expect(-1);
+    }
+
     /// A run has ended.
     pub fn finish(&mut self, what: &str, result: &str, wall: Duration) {
         self.done += 1;

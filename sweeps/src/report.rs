@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cost::score::PredictionScore;
 use crate::gates::{Mutation, Status, Verdict};
 use crate::stats::Spread;
 use crate::stats::comparison::{Answer, Comparison};
@@ -33,6 +34,15 @@ pub struct Report {
     /// When the sweep began, seconds since 1970; null in reports older than the field.
     #[serde(default)]
     pub began_unix_s: Option<u64>,
+    /// Which arm of a plan this is; null where the sweep was made in one.
+    #[serde(default)]
+    pub plan: Option<Part>,
+    /// Of a merged report: the parts, each with its machine.
+    #[serde(default)]
+    pub parts: Vec<PartHost>,
+    /// How good the prediction was that was made before; null where there was none.
+    #[serde(default)]
+    pub prediction: Option<PredictionScore>,
     /// The machine.
     pub host: Host,
     /// The source that the programs were built from; null outside a git checkout of it.
@@ -50,6 +60,30 @@ pub struct Report {
     /// Every run in the order in which they were made, with when and how long.
     #[serde(default)]
     pub timeline: Vec<Run>,
+}
+
+/// An arm of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Part {
+    /// The plan's hash.
+    pub plan: String,
+    /// Which arm, from 0.
+    pub arm: u32,
+    /// How many the plan has.
+    pub arms: u32,
+}
+
+/// Where a part of a merged report was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PartHost {
+    /// Which arm of the plan.
+    pub arm: u32,
+    /// Whether all of its runs were made.
+    pub complete: bool,
+    /// The machine.
+    pub host: Host,
+    /// When it began, seconds since 1970.
+    pub began_unix_s: Option<u64>,
 }
 
 /// One run of one process.
@@ -155,6 +189,9 @@ pub struct Arm {
     pub shuffle: String,
     /// Further variables that were set for this arm.
     pub knobs: BTreeMap<String, String>,
+    /// Of a merged report: the arm of the plan. It is compared with the reference of the same part only.
+    #[serde(default)]
+    pub part: Option<u32>,
     /// Why the arm is there.
     pub role: ArmRole,
     /// Runs that gave numbers.
@@ -390,7 +427,13 @@ impl Report {
 
 /// The JSON Schema of the document.
 pub fn schema_json() -> String {
-    let mut text = serde_json::to_string_pretty(&schemars::schema_for!(Report)).unwrap_or_default();
+    // The types alone would let any number pass for the version.
+    let mut schema = schemars::schema_for!(Report).to_value();
+    schema["properties"]["schema"] = serde_json::json!({
+        "const": SCHEMA_VERSION,
+        "description": "The version of the document: raised when a field changes its meaning or goes away.",
+    });
+    let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();
     text.push('\n');
     text
 }

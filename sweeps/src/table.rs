@@ -21,7 +21,9 @@ pub fn groups(report: &Report) -> Vec<(String, Vec<&Arm>)> {
             (true, _) => "",
         };
         let knobs: String = arm.knobs.iter().map(|(name, value)| format!(", {name} {value}")).collect();
-        let title = format!("{} on {}, model {}{knobs}{records}", arm.driver, arm.device.name, arm.model);
+        let part = arm.part.map_or(String::new(), |n| format!(", arm {n} of the plan"));
+        let title =
+            format!("{} on {}, model {}{knobs}{part}{records}", arm.driver, arm.device.name, arm.model);
         match groups.iter_mut().find(|(t, _)| *t == title) {
             Some((_, arms)) => arms.push(arm),
             None => groups.push((title, vec![arm])),

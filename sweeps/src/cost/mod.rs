@@ -196,6 +196,15 @@ fn scored(args: &CostArgs, report: &Path) -> Result<String, SweepError> {
     Ok(format!("{}\n{} and score.md beside it\n", score.render(), args.out.join("score.json").display()))
 }
 
+/// A `prediction.json`.
+///
+/// # Errors
+///
+/// [`SweepError::Missing`] naming the file.
+pub fn prediction(path: &Path) -> Result<Prediction, SweepError> {
+    document(path, predict::SCHEMA_VERSION)
+}
+
 /// `cost.json` in a folder, or that file.
 fn read(path: &Path) -> Result<Cost, SweepError> {
     document(&if path.is_dir() { path.join("cost.json") } else { path.to_path_buf() }, SCHEMA_VERSION)

@@ -38,7 +38,7 @@ pub struct Scored {
 
 /// The score of a prediction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Score {
+pub struct PredictionScore {
     /// Seconds that lie between the prediction and the run.
     pub seconds_before: u64,
     /// Each policy that both have.
@@ -52,7 +52,7 @@ pub struct Score {
 /// # Errors
 ///
 /// In words, when the two do not belong together.
-pub fn score(prediction: &Prediction, report: &Report) -> Result<Score, String> {
+pub fn score(prediction: &Prediction, report: &Report) -> Result<PredictionScore, String> {
     let Some(began) = report.began_unix_s else {
         return Err(
             "the report does not say when its run began, so nothing shows that the prediction came first"
@@ -99,7 +99,7 @@ pub fn score(prediction: &Prediction, report: &Report) -> Result<Score, String> 
             prediction.models.iter().map(|m| m.model.as_str()).collect::<Vec<_>>().join(", ")
         ));
     }
-    Ok(Score { seconds_before: began - prediction.made_unix_s, policies, notes })
+    Ok(PredictionScore { seconds_before: began - prediction.made_unix_s, policies, notes })
 }
 
 fn one(model: &str, policy: &OfPolicy, arm: &Arm) -> Option<Scored> {
@@ -120,7 +120,7 @@ fn one(model: &str, policy: &OfPolicy, arm: &Arm) -> Option<Scored> {
     })
 }
 
-impl Score {
+impl PredictionScore {
     /// The mean size of the errors of correct policies, and that of predicting no change, as shares.
     pub fn mean_errors(&self) -> Option<(f64, f64)> {
         let correct: Vec<&Scored> = self.policies.iter().filter(|s| s.correct).collect();

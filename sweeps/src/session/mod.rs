@@ -17,8 +17,11 @@ use crate::application::Application;
 use crate::assemble::Target;
 use crate::child::{Engine, Job};
 use crate::cli::Cli;
+use crate::cost::predict::Prediction;
+use crate::cost::{self, score};
 use crate::error::SweepError;
 use crate::host;
+use crate::journal::{self, Journal};
 use crate::output::{Folder, REPORT_FILES};
 use crate::packets;
 use crate::plan::{RunSpec, fixed_runs, recorded_runs, takes_drops};
@@ -68,11 +71,19 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
     for arm in found.not_run.iter().filter(|arm| arm.role == ArmRole::Reference) {
         eprintln!("sweep: {}", arm.reason.as_deref().unwrap_or_default());
     }
+    let prediction = cli.prediction.as_deref().map(cost::prediction).transpose()?;
+    let folder = Folder::prepare(&cli.out, &REPORT_FILES)?;
+    let journal =
+        Journal::open(folder.path(), &identity(cli, &blake3, &found.targets), cli.resume, host::now())?;
+    if cli.resume {
+        eprintln!("sweep: {} runs are in {} already", journal.resumed, cli.out.join(journal::NAME).display());
+    }
+    let now = Instant::now();
     let mut sweep = Sweep {
         cli,
         packets: packets.is_some(),
         engine,
-        folder: Folder::prepare(&cli.out, &REPORT_FILES)?,
+        folder,
         host: host::host(),
         git: host::git(),
         blake3,
@@ -80,13 +91,48 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
         not_run: found.not_run,
         progress: Progress::new(0),
         timeout: cli.timeout.unwrap_or(FIRST_TIMEOUT),
-        started: Instant::now(),
-        began_unix_s: host::now(),
+        // What was run before lies before.
+        started: now.checked_sub(Duration::from_secs_f64(journal.end_s)).unwrap_or(now),
+        resumed: journal.resumed,
+        journal,
+        prediction,
         timeline: Vec::new(),
     };
     let result = sweep.make_all(&mut found.targets);
     sweep.progress.close();
     result
+}
+
+/// Everything that decides which runs there are and what they give, by name.
+fn identity(
+    cli: &Cli,
+    blake3: &BTreeMap<String, String>,
+    targets: &[(Target, Job)],
+) -> serde_json::Map<String, serde_json::Value> {
+    // Where things lie and how long one waits decides nothing.
+    let asked = Cli {
+        out: Default::default(),
+        resume: false,
+        prediction: None,
+        timeout: None,
+        engine: None,
+        layer: None,
+        packets: None,
+        ..cli.clone()
+    };
+    let of = |(t, _): &(Target, Job)| {
+        format!("{} {:?} {} {:?} {:?}", t.chosen.driver, t.chosen.device, t.model, t.knobs, t.settings)
+    };
+    let targets: Vec<String> = targets.iter().map(of).collect();
+    [
+        ("version", env!("CARGO_PKG_VERSION").into()),
+        ("arguments", format!("{asked:?}").into()),
+        ("programs or models", serde_json::json!(blake3)),
+        ("devices", targets.into()),
+    ]
+    .map(|(name, value)| (name.to_string(), value))
+    .into_iter()
+    .collect()
 }
 
 struct Sweep<'a> {
@@ -102,7 +148,9 @@ struct Sweep<'a> {
     progress: Progress,
     timeout: Duration,
     started: Instant,
-    began_unix_s: u64,
+    resumed: usize,
+    journal: Journal,
+    prediction: Option<Prediction>,
     timeline: Vec<Run>,
 }
 
@@ -136,7 +184,13 @@ impl Sweep<'_> {
             }
             targets[i].0.complete = true;
         }
-        let report = self.report(targets);
+        let mut report = self.report(targets);
+        if let Some(prediction) = &self.prediction {
+            match score::score(prediction, &report) {
+                Ok(score) => report.prediction = Some(score),
+                Err(why) => report.notes.push(format!("The prediction was not scored: {why}.")),
+            }
+        }
         self.folder.write(&report)?;
         self.folder.write_pictures(&report)?;
         Ok(report)
@@ -147,8 +201,17 @@ impl Sweep<'_> {
         let (target, job) = &mut targets[i];
         let what = format!("{}: {spec}", target.chosen.driver);
         self.progress.start(&what);
-        let start_s = self.started.elapsed().as_secs_f64();
-        let observation = self.engine.run(spec, job, self.timeout)?;
+        let kept = self.journal.take(i, spec);
+        let made_now = kept.is_none();
+        let (observation, start_s) = match kept {
+            Some(kept) => (kept.observation, kept.start_s),
+            None => {
+                let start_s = self.started.elapsed().as_secs_f64();
+                let observation = self.engine.run(spec, job, self.timeout)?;
+                self.journal.add(i, &observation, start_s)?;
+                (observation, start_s)
+            }
+        };
         if self.cli.timeout.is_none() && observation.spec.policy.is_none() {
             // Long enough for the slowest permutation on a machine that has become busy, and still bounded.
             self.timeout = observation.wall * 20 + Duration::from_secs(30);
@@ -157,7 +220,11 @@ impl Sweep<'_> {
         target.observations.push(observation);
         let last = &target.observations[target.observations.len() - 1];
         let result = result_words(target, last);
-        self.progress.finish(&what, &result, wall);
+        if made_now {
+            self.progress.finish(&what, &result, wall);
+        } else {
+            self.progress.skip();
+        }
         self.timeline.push(Run {
             driver: target.chosen.driver.clone(),
             model: target.model.clone(),
@@ -169,8 +236,10 @@ impl Sweep<'_> {
             result,
         });
         let broken = needed(last, target.executes);
-        let report = self.report(targets);
-        self.folder.write(&report)?;
+        if made_now {
+            let report = self.report(targets);
+            self.folder.write(&report)?;
+        }
         broken.map_or(Ok(()), |why| Err(SweepError::Reference(why)))
     }
 
@@ -186,11 +255,21 @@ impl Sweep<'_> {
         let mut arms: Vec<Arm> =
             started().flat_map(Target::arms).chain(self.not_run.iter().cloned()).collect();
         agree::refute(&mut arms, &settled);
+        if self.resumed > 0 {
+            notes.push(format!(
+                "This sweep was interrupted and went on: {} of its runs were made before, so rounds on both sides of the gap \
+                 may differ by more than the arms do.",
+                self.resumed
+            ));
+        }
         Report {
             schema: SCHEMA_VERSION,
             sweep_version: env!("CARGO_PKG_VERSION").into(),
             complete: targets.iter().all(|(t, _)| t.complete),
-            began_unix_s: Some(self.began_unix_s),
+            began_unix_s: Some(self.journal.began_unix_s),
+            plan: self.cli.part.clone(),
+            parts: Vec::new(),
+            prediction: None,
             host: self.host.clone(),
             git: self.git.clone(),
             blake3: self.blake3.clone(),

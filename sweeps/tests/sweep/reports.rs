@@ -79,3 +79,45 @@ fn rounds_go_on_until_the_precision_is_reached_and_not_longer() {
     assert_eq!(arm.runs, 6, "the stand-in's rates are all equal, so six rounds do");
     assert_eq!(swept.report().settings.precision, Some(0.01));
 }
+
+#[test]
+fn a_report_obeys_its_schema_and_one_without_a_field_does_not() {
+    let schema: serde_json::Value = serde_json::from_str(&zinc_sweeps::report::schema_json()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    // With arms of all sorts: verified, incorrect by design, refuted, failed.
+    let bench = Bench::new().with("every", "wrong").with("alias-only,shuffle=reverse", "exit");
+    bench.sweep(&[]);
+    let text = std::fs::read_to_string(bench.path("out/report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let errors: Vec<String> = validator.iter_errors(&report).map(|e| e.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    type Change = fn(&mut serde_json::Value);
+    let broken: [Change; 4] = [
+        |r| r["schema"] = 2.into(),
+        |r| r["arms"][0]["verdict"] = "splendid".into(),
+        |r| drop(r.as_object_mut().unwrap().remove("complete")),
+        |r| r["arms"][1]["tok_s"]["median"] = "fast".into(),
+    ];
+    for change in broken {
+        let mut other = report.clone();
+        change(&mut other);
+        assert!(other != report && !validator.is_valid(&other));
+    }
+}
+
+#[test]
+fn pictures_are_drawn_anew_from_the_report_alone() {
+    let bench = Bench::new();
+    bench.sweep(&MAIN_JOB).expect(0);
+    for name in ["report.svg", "report.md", "report.html"] {
+        let path = bench.path("out").join(name);
+        let before = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let output = on_reports(&bench, &["plot", "out/report.json"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(before == std::fs::read(&path).unwrap(), "{name} differs");
+    }
+    let output = on_reports(&bench, &["plot", "out", "--out", "elsewhere"]);
+    assert!(output.status.success() && bench.path("elsewhere/report.svg").is_file());
+    assert_eq!(on_reports(&bench, &["plot", "nowhere"]).status.code(), Some(3));
+}
