@@ -238,8 +238,12 @@ pub unsafe extern "system" fn cmd_push_constants(
         if let Some(push) = context.device.next.cmd_push_constants {
             push(buffer, layout, stages, offset, size, values);
         }
-        if context.device.holds_back() {
+        let keeps = context.device.is_tight() && stages.contains(vk::ShaderStageFlags::COMPUTE);
+        if keeps || context.device.holds_back() {
             context.with(|state| {
+                if keeps {
+                    state.recorder.bound.push(offset, slice(values.cast(), size));
+                }
                 if let Some(segment) = &mut state.segment {
                     segment.push(layout, stages, offset, slice(values.cast(), size));
                 }
@@ -346,7 +350,8 @@ unsafe fn dispatch(buffer: vk::CommandBuffer, grid: Grid) {
             if stays.get() {
                 context.release(state);
             }
-            state.recorder.dispatch(pipeline, find, arguments)
+            let grid = if device.is_tight() { grid.workgroups() } else { None };
+            state.recorder.dispatch(pipeline, find, arguments, grid)
         },
         |state| {
             let holds = state.recorder.holds();

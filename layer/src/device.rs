@@ -13,7 +13,7 @@ use crate::next::Next;
 use crate::pipelines::{Pipeline, ShaderModule};
 use crate::recorder::{Finished, Recorder};
 use crate::segment::Segment;
-use crate::settings::{OutOfBounds, Settings, Shuffle};
+use crate::settings::{OutOfBounds, Ranges, Settings, Shuffle};
 use crate::stubs::Targets;
 use crate::templates::{PipelineLayout, Template};
 use crate::trace::{Names, Witnesses};
@@ -237,6 +237,11 @@ impl Device {
     /// Whether [`Device::fail`] was called.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether ranges are followed to what shaders touch.
+    pub fn is_tight(&self) -> bool {
+        self.settings.ranges == Ranges::Tight
     }
 
     /// Whether operations are held back, to be issued later and perhaps in another order.

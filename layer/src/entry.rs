@@ -183,13 +183,14 @@ fn replacement(
     device: Option<&Device>,
 ) -> unsafe extern "system" fn() {
     if let Some(hook) = hooks::find(name) {
-        // Constants matter only where operations are issued elsewhere than they were recorded. An application that asks
-        // for the device's own function gets it, and pays nothing.
+        // Constants matter only where operations are issued elsewhere than they were recorded, and where shaders are
+        // followed to the bytes that they touch. Otherwise an application that asks for the device's own function gets
+        // it, and pays nothing.
         let constants = matches!(
             name.to_bytes(),
             b"vkCmdPushConstants" | b"vkCmdPushConstants2" | b"vkCmdPushConstants2KHR"
         );
-        let needless = constants && device.is_some_and(|d| !d.holds_back());
+        let needless = constants && device.is_some_and(|d| !d.holds_back() && !d.is_tight());
         return if needless { next } else { hook };
     }
     let Ok(text) = name.to_str() else { return next };

@@ -2,15 +2,20 @@
 //!
 //! Direction comes from the shader, never from the descriptor's type (rule 6); place comes from the descriptors as
 //! they are when the command is recorded (rule 12). Whatever can't be resolved makes the whole dispatch unknown.
+//!
+//! With tight ranges (rule 16) the shader says which part of what is bound it reaches with this dispatch's push constants
+//! and workgroups. That part counts only where all of it lies within what is bound: beyond, robustness may redirect an
+//! access to anywhere in the range, or in the buffer (rule 11), and what is bound counts as without it.
 
 use crate::descriptors::{Set, Slot};
 use crate::memory::Buffer;
 use crate::pipelines::Pipeline;
+use crate::tight::{Part, Reach};
 use ash::vk;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use zinc_hazard::{Access, Flags, Kind, Range, Stages};
-use zinc_reflect::{Binding, Class, Direction, Elements};
+use zinc_reflect::{Binding, Class, Direction, Dispatch, Elements};
 
 /// A descriptor set as a command buffer has it bound: handles, which are looked up when a dispatch needs them.
 #[derive(Clone, Debug)]
@@ -53,7 +58,8 @@ pub fn unknown_dispatch() -> [Access; 2] {
     Access::unknown().map(|a| Access { stages: Stages::COMPUTE_SHADER | Stages::DRAW_INDIRECT, ..a })
 }
 
-/// Appends the accesses of a dispatch to `out`.
+/// Appends the accesses of a dispatch to `out`; `dispatch` is what tight ranges are worked out with, where they are wanted
+/// and its workgroups are known.
 ///
 /// # Errors
 ///
@@ -64,12 +70,14 @@ pub fn of_dispatch<'a>(
     bound: &[Option<BoundSet>],
     find: impl Fn(vk::DescriptorSet) -> Option<&'a Set>,
     rules: Rules,
+    dispatch: Option<&Dispatch<'_>>,
     out: &mut Vec<Access>,
 ) -> Result<(), Unresolved> {
+    let parts = dispatch.zip(pipeline.tight.as_ref()).and_then(|(dispatch, tight)| tight.parts(dispatch));
     let shader = pipeline.shader.as_ref().ok_or(Unresolved)?;
     let whole_writes = pipeline.robust_writes && !rules.trust_out_of_bounds;
     let mut last: Option<(u32, &Set, &[u32])> = None;
-    for binding in &shader.bindings {
+    for (number, binding) in shader.bindings.iter().enumerate() {
         if !binding.direction.read && !binding.direction.write {
             continue;
         }
@@ -86,7 +94,8 @@ pub fn of_dispatch<'a>(
             }
         };
         last = Some((binding.set, set, offsets));
-        of_binding(binding, (set, offsets), rules.granule, whole_writes, out)?;
+        let part = parts.and_then(|parts| parts.get(number)).unwrap_or(&Part::WHOLE);
+        of_binding(binding, (set, offsets), part, (rules.granule, whole_writes), out)?;
     }
     // Device addresses are one class: anywhere, in the direction the shader has (rule 8).
     push(out, shader.addresses, Flags::SHADER_STORAGE_READ, Range::Anywhere, Range::Anywhere);
@@ -96,8 +105,8 @@ pub fn of_dispatch<'a>(
 fn of_binding(
     binding: &Binding,
     (set, dynamic_offsets): (&Set, &[u32]),
-    granule: u64,
-    whole_writes: bool,
+    part: &Part,
+    (granule, whole_writes): (u64, bool),
     out: &mut Vec<Access>,
 ) -> Result<(), Unresolved> {
     let read_flag = match binding.class {
@@ -123,8 +132,26 @@ fn of_binding(
         Slot::Empty | Slot::Nothing => {}
         Slot::Bytes(extent) => {
             let range = extent.range(dynamic, granule);
+            if *part == Part::WHOLE {
+                let written = if whole_writes { extent.whole(granule) } else { range };
+                push(out, binding.direction, read_flag, range, written);
+                return;
+            }
+            let of = |reach, otherwise: Range| match reach {
+                Reach::Nothing => None,
+                // Within what is bound, so that nothing is redirected; the rest may be.
+                Reach::Bytes(first, end) => {
+                    Some(extent.part(dynamic, (first, end), granule).unwrap_or(otherwise))
+                }
+                Reach::Whole => Some(otherwise),
+            };
             let written = if whole_writes { extent.whole(granule) } else { range };
-            push(out, binding.direction, read_flag, range, written);
+            let (read, written) = (of(part.read, range), of(part.write, written));
+            let direction = Direction {
+                read: binding.direction.read && read.is_some(),
+                write: binding.direction.write && written.is_some(),
+            };
+            push(out, direction, read_flag, read.unwrap_or(range), written.unwrap_or(range));
         }
         Slot::Unknown => resolved = Err(Unresolved),
     });

@@ -40,5 +40,6 @@ mod segment;
 pub mod settings;
 mod stubs;
 mod templates;
+mod tight;
 mod tooling;
 mod trace;

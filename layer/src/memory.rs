@@ -85,6 +85,21 @@ impl Extent {
         }
     }
 
+    /// The bytes from `first` up to `end`, both counted from where [`Extent::range`] begins; `None` when they are not all
+    /// within it.
+    #[inline]
+    pub fn part(&self, dynamic: u64, (first, end): (u64, u64), granule: u64) -> Option<Range> {
+        match *self {
+            Extent::Bytes { memory, start, size, buffer } if memory != EXTERNAL => {
+                let start = start.checked_add(dynamic)?;
+                let size = size.unwrap_or_else(|| buffer.1.saturating_sub(start));
+                (first < end && end <= size)
+                    .then(|| Range::bytes(memory, start + first, end - first, granule))
+            }
+            _ => None,
+        }
+    }
+
     /// Every byte of the buffer.
     pub fn whole(&self, granule: u64) -> Range {
         match *self {

@@ -456,8 +456,8 @@ pub unsafe extern "system" fn create_compute_pipelines(
         catch(|| {
             for (info, pipeline) in slice(infos, count).iter().zip(slice(pipelines, count)) {
                 if *pipeline != vk::Pipeline::null() {
-                    let record =
-                        Pipeline::new(info, |m| known.modules.get(m)?.reflected(), known.robust_writes);
+                    let module = |m| known.modules.get(m);
+                    let record = Pipeline::new(info, module, known.robust_writes, known.is_tight());
                     known.pipelines.insert(*pipeline, record);
                 }
             }

@@ -5,11 +5,12 @@
 //! its descriptors from anything but bound or pushed sets.
 
 use crate::abi::chain;
+use crate::tight::Tight;
 use ash::vk;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use zinc_reflect::{EntryPoint, Stage};
+use zinc_reflect::{EntryPoint, Footprint, Specialization, Stage};
 
 /// One `VkShaderModule`. Taken apart when the first pipeline needs it: applications make modules that they never use.
 pub struct ShaderModule {
@@ -35,6 +36,26 @@ impl ShaderModule {
     }
 }
 
+/// The specialization constants of a stage.
+///
+/// # Safety
+///
+/// `info` must be null or valid, with all that it points to.
+unsafe fn specialization(info: *const vk::SpecializationInfo<'_>) -> Specialization {
+    // SAFETY: by the caller.
+    let Some(info) = (unsafe { info.as_ref() }) else { return Specialization::none() };
+    // SAFETY: by the caller.
+    let (entries, data) = unsafe {
+        let size = u32::try_from(info.data_size).unwrap_or(u32::MAX);
+        (
+            crate::abi::slice(info.p_map_entries, info.map_entry_count),
+            crate::abi::slice(info.p_data.cast::<u8>(), size),
+        )
+    };
+    let entries = entries.iter().map(|entry| (entry.constant_id, entry.offset as usize, entry.size));
+    Specialization::from_entries(entries, data)
+}
+
 /// One compute pipeline.
 #[derive(Debug)]
 pub struct Pipeline {
@@ -42,6 +63,8 @@ pub struct Pipeline {
     pub number: u64,
     /// What its entry point does; `None` when that can't be known.
     pub shader: Option<EntryPoint>,
+    /// Which part of what is bound its dispatches reach, if that is asked for and can be followed.
+    pub tight: Option<Tight>,
     /// Writes out of bounds may land anywhere in the buffer (rule 11).
     pub robust_writes: bool,
 }
@@ -99,43 +122,71 @@ unsafe fn is_plain(info: &vk::ComputePipelineCreateInfo<'_>) -> bool {
 }
 
 impl Pipeline {
-    /// The record of a pipeline made with `info`; `module` finds the record of a shader module.
+    /// The record of a pipeline made with `info`; `module` finds the record of a shader module. With `tight` its dispatches
+    /// are followed to the bytes that they reach.
     ///
     /// # Safety
     ///
     /// `info` must be valid, with all that it points to.
-    pub unsafe fn new(
+    pub unsafe fn new<'m>(
         info: &vk::ComputePipelineCreateInfo<'_>,
-        module: impl Fn(vk::ShaderModule) -> Option<Arc<zinc_reflect::Module>>,
+        module: impl Fn(vk::ShaderModule) -> Option<&'m ShaderModule>,
         device_robust_writes: bool,
+        tight: bool,
     ) -> Pipeline {
         let stage = &info.stage;
         // SAFETY: by the caller; the name is a valid C string.
         let (name, inline, robust) = unsafe {
             let name = (!stage.p_name.is_null()).then(|| CStr::from_ptr(stage.p_name));
             // maintenance5: the code may come with the stage.
-            let inline = chain(stage.p_next).find_map(|c| {
-                c.get::<vk::ShaderModuleCreateInfo<'_>>().and_then(|i| ShaderModule::new(i).reflected())
-            });
+            let inline = chain(stage.p_next)
+                .find_map(|c| c.get::<vk::ShaderModuleCreateInfo<'_>>().map(|i| ShaderModule::new(i)));
             (name, inline, robust_writes(stage.p_next).or(robust_writes(info.p_next)))
         };
         let module = match stage.module == vk::ShaderModule::null() {
-            true => inline,
+            true => inline.as_ref(),
             false => module(stage.module),
         };
         // SAFETY: by the caller.
         let plain = unsafe { is_plain(info) };
-        let shader = module.filter(|_| plain).zip(name).and_then(|(module, name)| {
-            let entry = module.entry_point(name.to_str().ok()?, Stage::Compute)?;
-            entry.unknown.is_none().then(|| {
-                let mut entry = entry.clone();
-                // What is alike stands together: the tracker looks at runs of accesses that differ in their bytes alone.
-                entry.bindings.sort_by_key(|b| (b.set, b.direction.write, !b.direction.read));
-                entry
-            })
-        });
+        let named = module.filter(|_| plain).zip(name.and_then(|name| name.to_str().ok()));
+        // SAFETY: by the caller.
+        let constants = unsafe { specialization(stage.p_specialization_info) };
+        let (shader, tight) = match named {
+            Some((module, name)) => reflected(module, name, &constants, tight),
+            None => (None, None),
+        };
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Pipeline { number, shader, robust_writes: robust.unwrap_or(device_robust_writes) }
+        Pipeline { number, shader, tight, robust_writes: robust.unwrap_or(device_robust_writes) }
     }
+}
+
+/// What the entry point `name` does with these specialization constants, and where, if that is wanted.
+fn reflected(
+    module: &ShaderModule,
+    name: &str,
+    constants: &Specialization,
+    tight: bool,
+) -> (Option<EntryPoint>, Option<Tight>) {
+    let footprint = if tight { Footprint::compile(&module.words, name, constants).ok() } else { None };
+    let (whole, folded);
+    // What the constants decide is folded where that was done anyway, or where there are any.
+    let entry = match &footprint {
+        Some(footprint) => Some(footprint.entry_point()),
+        None if *constants == Specialization::none() => {
+            whole = module.reflected();
+            whole.as_ref().and_then(|module| module.entry_point(name, Stage::Compute))
+        }
+        None => {
+            folded = zinc_reflect::reflect_specialized(&module.words, constants).ok();
+            folded.as_ref().and_then(|module| module.entry_point(name, Stage::Compute))
+        }
+    };
+    let Some(entry) = entry.filter(|entry| entry.unknown.is_none()) else { return (None, None) };
+    let mut entry = entry.clone();
+    // What is alike stands together: the tracker looks at runs of accesses that differ in their bytes alone.
+    entry.bindings.sort_by_key(|b| (b.set, b.direction.write, !b.direction.read));
+    let tight = footprint.and_then(|footprint| Tight::new(footprint, &entry));
+    (Some(entry), tight)
 }

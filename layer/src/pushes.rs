@@ -181,8 +181,13 @@ pub unsafe extern "system" fn cmd_push_constants2(
     // SAFETY: the application's own arguments, read and passed on.
     unsafe {
         let Some(context) = context(buffer) else { return };
-        if context.device.holds_back() {
+        let keeps = context.device.is_tight() && (*info).stage_flags.contains(vk::ShaderStageFlags::COMPUTE);
+        if keeps || context.device.holds_back() {
             context.with(|state| {
+                if keeps {
+                    let of = &*info;
+                    state.recorder.bound.push(of.offset, slice(of.p_values.cast(), of.size));
+                }
                 if (*info).layout == vk::PipelineLayout::null() {
                     context.settle(state);
                 }

@@ -12,6 +12,7 @@ use crate::trace::Witnesses;
 use ash::vk;
 use std::sync::Arc;
 use zinc_hazard::{Access, Barrier, Due, Nature, Plan, Planner, Policy, Step, Verdict};
+use zinc_reflect::Dispatch;
 use zinc_report::{Counts, Hazards};
 
 /// How many operations a stretch may have before it is ended: deciding costs up to a look at every earlier operation
@@ -37,6 +38,8 @@ pub struct Bound {
     pub pipeline: vk::Pipeline,
     /// By set number.
     pub sets: Vec<Option<BoundSet>>,
+    /// Push constants of the compute stage, from offset 0 on as far as they were pushed; kept for tight ranges only.
+    pub push_constants: Vec<u8>,
 }
 
 impl Bound {
@@ -44,6 +47,20 @@ impl Bound {
     pub fn clear(&mut self) {
         self.pipeline = vk::Pipeline::null();
         self.sets.clear();
+        self.push_constants.clear();
+    }
+
+    /// Takes in what is pushed. Behind a gap it is left out, and so counts as unknown: what is in the gap may have been
+    /// pushed by a command that the layer does not read.
+    pub fn push(&mut self, offset: u32, values: &[u8]) {
+        let start = offset as usize;
+        if start <= self.push_constants.len() {
+            let end = start + values.len();
+            if end > self.push_constants.len() {
+                self.push_constants.resize(end, 0);
+            }
+            self.push_constants[start..end].copy_from_slice(values);
+        }
     }
 }
 
@@ -134,7 +151,7 @@ impl Recorder {
     }
 
     /// What to issue of the stretch that has ended.
-    pub fn take_plan(&mut self) -> Option<Plan> {
+    pub fn take_plan(&mut self) -> Option<Arc<Plan>> {
         self.planner.take_plan()
     }
 
@@ -194,12 +211,14 @@ impl Recorder {
     }
 
     /// A dispatch comes next, of `pipeline`, which is bound if it is known, and of the sets that are; `find` looks one up.
-    /// `arguments` is what an indirect dispatch reads.
+    /// `arguments` is what an indirect dispatch reads; `grid` the first workgroup and their number, where tight ranges
+    /// are wanted and they are known.
     pub fn dispatch<'a>(
         &mut self,
         pipeline: Option<&Pipeline>,
         find: impl Fn(vk::DescriptorSet) -> Option<&'a Set>,
         arguments: Option<Access>,
+        grid: Option<([u32; 3], [u32; 3])>,
     ) -> Step {
         self.counted.dispatches += 1;
         let mut accesses = std::mem::take(&mut self.scratch);
@@ -214,7 +233,9 @@ impl Recorder {
                         Some(_) => Nature::Movable,
                         None => Nature::Stays,
                     };
-                    footprint::of_dispatch(pipeline, &self.bound.sets, find, self.rules, &mut accesses)
+                    let Bound { sets, push_constants, .. } = &self.bound;
+                    let dispatch = grid.map(|(base, groups)| Dispatch { push_constants, groups, base });
+                    footprint::of_dispatch(pipeline, sets, find, self.rules, dispatch.as_ref(), &mut accesses)
                 }
                 None => Err(footprint::Unresolved),
             };

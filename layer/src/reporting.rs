@@ -117,6 +117,7 @@ fn build(device: &Device, written_at: WrittenAt) -> Report {
     report.shuffle = settings.shuffle.to_string();
     report.mutate = settings.mutate;
     report.out_of_bounds = settings.out_of_bounds;
+    report.ranges = settings.ranges;
     report.granule = settings.granule;
     report.written_at = written_at;
     report.totals = sums.totals;

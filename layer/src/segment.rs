@@ -49,6 +49,17 @@ pub enum Grid {
     Indirect(vk::Buffer, vk::DeviceSize),
 }
 
+impl Grid {
+    /// The first workgroup and their number, if they are known when the dispatch is recorded.
+    pub fn workgroups(&self) -> Option<([u32; 3], [u32; 3])> {
+        match *self {
+            Grid::Plain(groups) => Some(([0; 3], groups)),
+            Grid::Base(base, groups) => Some((base, groups)),
+            Grid::Indirect(..) => None,
+        }
+    }
+}
+
 /// A transfer, with copies of its arrays.
 #[derive(Clone, Debug)]
 pub enum Transfer {

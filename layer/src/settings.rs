@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use zinc_hazard::Policy;
-pub use zinc_report::OutOfBounds;
+pub use zinc_report::{OutOfBounds, Ranges};
 
 pub use destination::{Destination, report_path};
 pub use elsewhere::Elsewhere;
@@ -34,6 +34,9 @@ pub const DEFAULT_POLICY: Policy = Policy::AliasOnly;
 
 /// Where writes may land unless the user says otherwise: docs/semantics.md, rule 11, says why.
 pub const DEFAULT_OUT_OF_BOUNDS: OutOfBounds = OutOfBounds::Trust;
+
+/// How far ranges reach unless the user says otherwise: docs/ranges.md says why.
+pub const DEFAULT_RANGES: Ranges = Ranges::Bound;
 
 /// Bytes to which ranges are widened unless the user says otherwise.
 pub const DEFAULT_GRANULE: u64 = 64;
@@ -62,6 +65,8 @@ pub struct Settings {
     pub names: bool,
     /// How far a write may stray from its descriptor's range.
     pub out_of_bounds: OutOfBounds,
+    /// How far a binding's range reaches.
+    pub ranges: Ranges,
     /// Ranges are widened to multiples of this many bytes; a power of two.
     pub granule: u64,
     /// The process has more rights than its caller: write nothing anywhere, not even warnings.
@@ -80,6 +85,7 @@ impl Default for Settings {
             report: Destination::Stderr,
             names: false,
             out_of_bounds: DEFAULT_OUT_OF_BOUNDS,
+            ranges: DEFAULT_RANGES,
             granule: DEFAULT_GRANULE,
             silent: false,
         }
@@ -138,6 +144,7 @@ impl Settings {
             report: reader.set(&var::REPORT).map_or(default.report, Destination::from_value),
             names: reader.text(&var::NAMES, switch).unwrap_or(default.names),
             out_of_bounds: reader.text(&var::OUT_OF_BOUNDS, out_of_bounds).unwrap_or(default.out_of_bounds),
+            ranges: reader.text(&var::RANGES, ranges).unwrap_or(default.ranges),
             granule: reader.text(&var::GRANULE, granule).unwrap_or(default.granule),
             silent: false,
         };
@@ -270,6 +277,10 @@ fn switch(s: &str) -> Option<bool> {
 
 fn out_of_bounds(s: &str) -> Option<OutOfBounds> {
     OutOfBounds::ALL.into_iter().find(|choice| choice.name() == s)
+}
+
+fn ranges(s: &str) -> Option<Ranges> {
+    Ranges::ALL.into_iter().find(|choice| choice.name() == s)
 }
 
 fn granule(s: &str) -> Option<u64> {

@@ -48,6 +48,7 @@ fn report(policy: &str, shuffle: &str, mutate: Option<u64>) -> Report {
         shuffle: shuffle.into(),
         mutate,
         out_of_bounds: OutOfBounds::Trust,
+        ranges: zinc_report::Ranges::Bound,
         granule: 64,
         layer_failed: false,
         written_at: WrittenAt::DeviceDestruction,

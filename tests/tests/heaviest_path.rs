@@ -189,3 +189,69 @@ fn llama_cpp_under_reorder_emits_as_many_barriers_as_the_heaviest_paths_have_req
             .succeeded();
     });
 }
+
+/// The trace that ships with the kit: llama.cpp (ggml 0.27.0-1) on lavapipe, a prompt and two tokens of the embedded model.
+fn shipped() -> Vec<Value> {
+    let text =
+        fs::read_to_string(repository().join("tests/data/llama-cpp.trace")).expect("the trace is there");
+    text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
+}
+
+/// What was recorded, for the planner of today.
+fn stretch(line: &Value) -> zinc_hazard::Stretch {
+    use zinc_hazard::{Access, Flags, Kind, MemoryId, Range, Scope, Stages, Stretch};
+    let scope = |stages: &Value, flags: &Value| Scope {
+        stages: Stages::from_bits_retain(number(stages)),
+        flags: Flags::from_bits_retain(number(flags)),
+    };
+    let mut asked = list(&line["asked"]).iter().peekable();
+    let mut stretch = Stretch::new();
+    for (at, operation) in list(&line["operations"]).iter().enumerate() {
+        while let Some(barrier) = asked.next_if(|barrier| number(&barrier["before"]) as usize == at) {
+            let s = list(&barrier["scopes"]);
+            stretch.asked(zinc_hazard::Barrier { src: scope(&s[0], &s[1]), dst: scope(&s[2], &s[3]) });
+        }
+        let accesses = list(&operation["accesses"]).iter().map(access).map(|a| Access {
+            range: a.bytes.map_or(Range::Anywhere, |(memory, start, end)| Range::Bytes {
+                memory: MemoryId(memory),
+                start,
+                end,
+            }),
+            kind: if a.write { Kind::Write } else { Kind::Read },
+            stages: Stages::from_bits_retain(a.stages),
+            flags: Flags::from_bits_retain(a.flags),
+        });
+        stretch.operation(&accesses.collect::<Vec<_>>(), operation["stays"] == true);
+    }
+    for barrier in asked {
+        let s = list(&barrier["scopes"]);
+        stretch.asked(zinc_hazard::Barrier { src: scope(&s[0], &s[1]), dst: scope(&s[2], &s[3]) });
+    }
+    stretch
+}
+
+#[test]
+fn the_shipped_trace_of_llama_cpp_needs_as_many_barriers_as_its_heaviest_paths_have_required_pairs() {
+    let lines = shipped();
+    let (mut operations, mut asked, mut paths) = (0, 0, 0);
+    for (at, line) in lines.iter().enumerate() {
+        let heaviest = heaviest_path(line);
+        let planned = stretch(line).plan(zinc_hazard::Freedom::AnyOrder).emissions.len();
+        assert_eq!(planned, heaviest, "stretch {at}, planned today");
+        assert_eq!(list(&line["emissions"]).len(), heaviest, "stretch {at}, when it was recorded");
+        operations += list(&line["operations"]).len();
+        asked += list(&line["asked"]).len();
+        paths += heaviest;
+    }
+    println!("the shipped trace: {operations} operations, {asked} barriers asked, heaviest paths of {paths}");
+    assert!(
+        operations > 250 && paths > 150 && paths < asked,
+        "{operations} operations, {asked} asked, {paths}"
+    );
+    // The control: without the barriers that it asked for, nothing is required.
+    let longest =
+        lines.iter().max_by_key(|line| list(&line["operations"]).len()).expect("there are stretches");
+    let mut mute = longest.clone();
+    mute["asked"] = Value::Array(Vec::new());
+    assert!(heaviest_path(&mute) == 0 && heaviest_path(longest) > 50);
+}

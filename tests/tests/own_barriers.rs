@@ -37,7 +37,8 @@ fn per_token(levers: &[&str], policy: &str) -> (u64, u64) {
 
 #[test]
 fn the_engine_places_as_many_barriers_as_the_layer_leaves_at_every_level_of_fusion() {
-    for fusion in ["none", "norm", "rope", "ffn", "all", "persistent"] {
+    // The embedded model has no resident kernel on lavapipe; the plan of one is compared in the engine's own tests.
+    for fusion in ["none", "norm", "rope", "ffn", "all"] {
         let levers = |barriers| ["--fusion", fusion, "--barriers", barriers];
         let own =
             bench(&levers("tracked"), 1, None).0["decode"]["barriers_per_token"].as_u64().expect("counted");

@@ -10,6 +10,7 @@ use crate::policy::Policy;
 use crate::scope::Barrier;
 use crate::tracker::{Carry, Cause, Due, Tracker};
 use crate::whole::{Freedom, Plan, Stretch};
+use std::sync::Arc;
 
 /// What becomes of a barrier that the application asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +90,7 @@ pub enum Nature {
 struct Whole {
     freedom: Freedom,
     stretch: Stretch,
-    planned: Option<Plan>,
+    planned: Option<Arc<Plan>>,
     /// Whether plans say what became of each asked barrier.
     explains: bool,
 }
@@ -164,7 +165,7 @@ impl Planner {
     }
 
     /// What was decided over the stretch that ended with the last [`Planner::flush`].
-    pub fn take_plan(&mut self) -> Option<Plan> {
+    pub fn take_plan(&mut self) -> Option<Arc<Plan>> {
         self.whole.as_mut()?.planned.take()
     }
 
@@ -232,7 +233,10 @@ impl Planner {
     /// to issue.
     pub fn flush(&mut self) -> Option<Due> {
         if let Some(whole) = &mut self.whole {
-            let plan = whole.stretch.decide(whole.freedom, whole.explains);
+            let plan = match whole.explains {
+                true => Arc::new(whole.stretch.plan(whole.freedom)),
+                false => whole.stretch.recall(whole.freedom),
+            };
             self.counts.emitted += plan.emissions.len() as u64;
             self.counts.elided += std::mem::take(&mut self.held).saturating_sub(plan.emissions.len() as u64);
             plan.emissions.iter().for_each(|emission| self.counts.hazards.add(emission.witness.cause));

@@ -19,10 +19,13 @@
 //!    prefix, the flush or an operation of which nothing is known relies on keeps the scopes that were asked for: what
 //!    it is needed for can't be listed.
 //! 4. `explain` names the pair that forces each barrier, and says of each asked barrier what became of it.
+//!
+//! `memo` remembers all that for whoever records the same again.
 
 mod explain;
 mod graph;
 mod masks;
+mod memo;
 mod place;
 
 use crate::access::{Access, Range};
@@ -30,6 +33,7 @@ use crate::scope::{Barrier, Stages};
 use crate::tracker::Cause;
 use graph::Graph;
 use place::Placement;
+use std::sync::Arc;
 
 /// Whether operations may be issued in another order than they were recorded in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,7 +67,7 @@ pub(crate) enum Fault {
 }
 
 /// One operation of a stretch.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Operation {
     /// Its accesses, as a range of the stretch's list.
     accesses: (usize, usize),
@@ -112,9 +116,9 @@ pub struct Witness {
     pub earlier: Option<usize>,
     /// The later one; `None` for what follows the stretch, or for the host.
     pub later: Option<usize>,
-    /// What the earlier one touches; `None` where [`Witness::earlier`] is.
+    /// What the earlier one touches; `None` where [`Witness::earlier`] is, and where nobody wanted to know.
     pub touched: Option<Range>,
-    /// What the later one touches; `None` where [`Witness::later`] is.
+    /// What the later one touches; `None` where [`Witness::later`] is, and where nobody wanted to know.
     pub touches: Option<Range>,
 }
 
@@ -252,7 +256,14 @@ impl Stretch {
         self.decide(freedom, true)
     }
 
-    /// As [`Stretch::plan`]; without `explain` the fates of the asked barriers are left out, which costs less.
+    /// As [`Stretch::decide`] without `explain`: made now, or before for a stretch that differs in nothing that a plan
+    /// depends on.
+    pub fn recall(&self, freedom: Freedom) -> Arc<Plan> {
+        memo::plan(self, freedom)
+    }
+
+    /// As [`Stretch::plan`]; without `explain` the fates of the asked barriers are left out, and what the pairs that force
+    /// barriers touch, which costs less.
     pub fn decide(&self, freedom: Freedom, explain: bool) -> Plan {
         let graph = Graph::new(self);
         let placement = Placement::new(self, &graph, freedom);
@@ -263,7 +274,10 @@ impl Stretch {
             .map(|(scope, need)| Emission {
                 barrier: scope.barrier,
                 kept: scope.kept,
-                witness: explain::witness(self, &graph.needs[*need]),
+                witness: match explain::witness(self, &graph.needs[*need]) {
+                    witness if explain => witness,
+                    witness => Witness { touched: None, touches: None, ..witness },
+                },
             })
             .collect();
         Plan {

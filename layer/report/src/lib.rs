@@ -29,4 +29,6 @@ mod schema;
 pub use counts::{Counts, Hazards, Inconsistent};
 pub use device::{Device, DeviceType, api_version_text};
 pub use read::ReadError;
-pub use report::{Audit, HazardKind, OutOfBounds, Report, SCHEMA_VERSION, Witness, WitnessRange, WrittenAt};
+pub use report::{
+    Audit, HazardKind, OutOfBounds, Ranges, Report, SCHEMA_VERSION, Witness, WitnessRange, WrittenAt,
+};

@@ -34,6 +34,9 @@ pub struct Report {
     pub mutate: Option<u64>,
     /// How far a write may stray from its descriptor's range.
     pub out_of_bounds: OutOfBounds,
+    /// How far a binding reaches.
+    #[serde(default)]
+    pub ranges: Ranges,
     /// Ranges were widened to multiples of this many bytes before they were compared.
     pub granule: u64,
     /// The layer failed in this process and passed the rest through, as under `stock`: the counts are incomplete.
@@ -82,6 +85,31 @@ impl OutOfBounds {
         match self {
             OutOfBounds::Trust => "trust",
             OutOfBounds::WholeBuffer => "whole-buffer",
+        }
+    }
+}
+
+/// How far a binding's range reaches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Ranges {
+    /// As far as the descriptor.
+    #[default]
+    Bound,
+    /// As far as the shader's index arithmetic, where that can be followed.
+    Tight,
+}
+
+impl Ranges {
+    /// Both, in the order in which they are shown.
+    pub const ALL: [Ranges; 2] = [Ranges::Bound, Ranges::Tight];
+
+    /// The word in the JSON, and the one that users type.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ranges::Bound => "bound",
+            Ranges::Tight => "tight",
         }
     }
 }
@@ -168,6 +196,7 @@ impl Report {
             shuffle: "off".into(),
             mutate: None,
             out_of_bounds: OutOfBounds::WholeBuffer,
+            ranges: Ranges::Bound,
             granule: 64,
             layer_failed: false,
             written_at: WrittenAt::DeviceDestruction,

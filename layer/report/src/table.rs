@@ -37,6 +37,7 @@ impl Report {
         let mut parts = vec![format!("policy {}", self.policy), format!("shuffle {}", self.shuffle)];
         parts.extend(self.mutate.map(|k| format!("mutate {k}")));
         parts.push(format!("out of bounds {}", self.out_of_bounds.name()));
+        parts.push(format!("ranges {}", self.ranges.name()));
         parts.push(format!("granule {} bytes", self.granule));
         parts.extend(self.process.as_ref().map(|name| format!("process {}", printable(name))));
         parts.join(", ")

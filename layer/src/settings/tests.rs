@@ -43,6 +43,7 @@ fn every_variable_sets_its_field() {
         ("ZINC_BARRIER_REPORT", "/reports/%p.json"),
         ("ZINC_BARRIER_NAMES", "1"),
         ("ZINC_BARRIER_OUT_OF_BOUNDS", "trust"),
+        ("ZINC_BARRIER_RANGES", "tight"),
         ("ZINC_BARRIER_GRANULE", "4096"),
     ]);
     assert_eq!(warnings, Vec::<String>::new());
@@ -56,6 +57,7 @@ fn every_variable_sets_its_field() {
         report: Destination::File("/reports/%p.json".into()),
         names: true,
         out_of_bounds: OutOfBounds::Trust,
+        ranges: Ranges::Tight,
         granule: 4096,
         silent: false,
     };
@@ -96,6 +98,7 @@ fn a_wrong_value_is_named_with_the_right_ones_and_everything_passes_through() {
         ("ZINC_BARRIER_WOULD_EMIT", "yes", "0, 1"),
         ("ZINC_BARRIER_NAMES", "2", "0, 1"),
         ("ZINC_BARRIER_OUT_OF_BOUNDS", "descriptor", "whole-buffer"),
+        ("ZINC_BARRIER_RANGES", "loose", "tight"),
         ("ZINC_BARRIER_GRANULE", "0", "power of two"),
         ("ZINC_BARRIER_GRANULE", "96", "power of two"),
         ("ZINC_BARRIER_GRANULE", "2097152", "power of two"),

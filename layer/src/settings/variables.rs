@@ -7,7 +7,7 @@
 use zinc_hazard::Policy;
 use zinc_report::OutOfBounds;
 
-use super::{DEFAULT_GRANULE, DEFAULT_OUT_OF_BOUNDS, DEFAULT_POLICY, MAX_GRANULE};
+use super::{DEFAULT_GRANULE, DEFAULT_OUT_OF_BOUNDS, DEFAULT_POLICY, DEFAULT_RANGES, MAX_GRANULE, Ranges};
 
 /// How every setting of the layer begins.
 pub const PREFIX: &str = "ZINC_BARRIER_";
@@ -111,6 +111,16 @@ pub const OUT_OF_BOUNDS: Variable = Variable {
            of bounds, or only in the descriptor's range (trust), which holds for applications that index in bounds.",
 };
 
+/// How far ranges reach.
+pub const RANGES: Variable = Variable {
+    name: "ZINC_BARRIER_RANGES",
+    values: || Ranges::ALL.map(Ranges::name).join(", "),
+    default: || DEFAULT_RANGES.name().into(),
+    help: "How far a binding reaches: as far as its descriptor (bound), or as far as the shader's index arithmetic can \
+           reach with the dispatch's push constants and workgroups (tight), which takes a part of a millisecond the \
+           first time a dispatch is seen.",
+};
+
 /// The granule of ranges.
 pub const GRANULE: Variable = Variable {
     name: "ZINC_BARRIER_GRANULE",
@@ -121,8 +131,8 @@ pub const GRANULE: Variable = Variable {
 };
 
 /// Everything that this version reads, in the order in which it is shown.
-pub const VARIABLES: [Variable; 10] =
-    [POLICY, SHUFFLE, MUTATE, AUDIT, WOULD_EMIT, REPORT, TRACE, NAMES, OUT_OF_BOUNDS, GRANULE];
+pub const VARIABLES: [Variable; 11] =
+    [POLICY, SHUFFLE, MUTATE, AUDIT, WOULD_EMIT, REPORT, TRACE, NAMES, OUT_OF_BOUNDS, RANGES, GRANULE];
 
 const fn not_supported(name: &'static str) -> Variable {
     Variable {

@@ -167,3 +167,31 @@ fn no_access_of_llama_cpp_leaves_its_extent() {
         "{dispatches} dispatches, {inside} of {bindings} extents tight"
     );
 }
+
+/// Direction, for every module in the backend and not only for those that somebody has recorded.
+#[test]
+fn the_bindings_of_llama_cpp_s_shaders_resolve_and_those_that_do_not_are_named_with_their_instruction() {
+    let Some(library) = backend() else { return };
+    let modules = modules(&std::fs::read(library).expect("the backend can be read"));
+    let (mut entry_points, mut bindings) = (0, 0);
+    let mut stopped: BTreeMap<String, usize> = BTreeMap::new();
+    for words in modules.values() {
+        let module = zinc_reflect::reflect(words).expect("a module that a driver takes");
+        for entry in module.entry_points {
+            assert_eq!(entry.unknown, None, "{} is not understood at all", entry.name);
+            entry_points += 1;
+            bindings += entry.bindings.len();
+            for why in entry.bindings.into_iter().filter_map(|binding| binding.stopped_by) {
+                *stopped.entry(why).or_default() += 1;
+            }
+        }
+    }
+    let unresolved: usize = stopped.values().sum();
+    println!(
+        "{} modules, {entry_points} entry points, {bindings} bindings, {unresolved} of them unresolved: {stopped:?}",
+        modules.len()
+    );
+    assert!(entry_points > 500 && bindings > 2000, "only {bindings} bindings were found");
+    assert!(20 * unresolved <= bindings, "{unresolved} of {bindings} are unresolved: {stopped:?}");
+    assert!(stopped.keys().all(|why| why.contains("Op")), "an instruction is named: {stopped:?}");
+}

@@ -2,7 +2,7 @@
 //!
 //! Without these "everything" would pass the tests of soundness.
 
-use zinc_reflect::{AddressSource, Direction, Dispatch, Extent, Footprint, Specialization};
+use zinc_reflect::{AddressSource, Cache, Direction, Dispatch, Extent, Footprint, Specialization};
 
 use crate::{footprint, tools};
 
@@ -12,6 +12,20 @@ fn written(body: &str, push: &[u32], groups: [u32; 3]) -> Extent {
 }
 
 fn written_with(body: &str, push: &[u32], groups: [u32; 3], specialization: &Specialization) -> Extent {
+    let push = words(push);
+    let dispatch = Dispatch { push_constants: &push, groups, base: [0; 3] };
+    compiled(body, specialization)
+        .evaluate(&dispatch)
+        .binding(0, 0)
+        .expect("the shader has the binding")
+        .write
+}
+
+fn words(push: &[u32]) -> Vec<u8> {
+    push.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn compiled(body: &str, specialization: &Specialization) -> Footprint {
     let text = format!(
         "#version 450
 #extension GL_EXT_shader_explicit_arithmetic_types : require
@@ -26,10 +40,7 @@ void main() {{ const uint x = gl_GlobalInvocationID.x; {body} }}"
     let file = tempfile::Builder::new().suffix(".comp").tempfile().expect("a temporary file");
     std::fs::write(file.path(), text).expect("the temporary file can be written");
     let words = tools::compile(file.path(), "vulkan1.1");
-    let push: Vec<u8> = push.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let footprint = footprint(&words, specialization);
-    let dispatch = Dispatch { push_constants: &push, groups, base: [0; 3] };
-    footprint.evaluate(&dispatch).binding(0, 0).expect("the shader has the binding").write
+    footprint(&words, specialization)
 }
 
 fn bytes(start: u64, end: u64) -> Extent {
@@ -39,6 +50,40 @@ fn bytes(start: u64, end: u64) -> Extent {
 #[test]
 fn an_index_is_as_large_as_the_dispatch_makes_it() {
     assert_eq!(written("o[x] = 1;", &[], [3, 1, 1]), bytes(0, 3 * 64 * 4));
+}
+
+#[test]
+fn a_dispatch_is_evaluated_once_and_another_for_itself() {
+    let cache: Cache<Extent> = Cache::new(compiled("o[x + p.a] = p.c;", &Specialization::none()));
+    let get = |push: &[u32], groups: [u32; 3], base: [u32; 3]| {
+        let push = words(push);
+        let dispatch = Dispatch { push_constants: &push, groups, base };
+        let found = cache.get(&dispatch, |extents| extents.binding(0, 0).expect("it is there").write);
+        assert_eq!(found, cache.footprint().evaluate(&dispatch).binding(0, 0).map(|b| b.write).as_ref());
+        (found.copied(), cache.evaluated())
+    };
+    let (one, plain) = ([1, 1, 1], [0; 3]);
+    assert_eq!(get(&[0, 0, 5, 0], one, plain), (Some(bytes(0, 256)), 1));
+    assert_eq!(get(&[0, 9, 7, 9], one, plain).1, 1, "push constants that decide nothing");
+    assert_eq!(get(&[4, 0, 5, 0], one, plain), (Some(bytes(16, 272)), 2));
+    assert_eq!(get(&[0, 0, 5, 0], [2, 1, 1], plain).1, 3, "other workgroups");
+    assert_eq!(get(&[0, 0, 5, 0], one, [1, 0, 0]).1, 4, "another first one");
+    assert_eq!(get(&[], one, plain).1, 5, "push constants that are missing");
+    for again in [&[0, 0, 5, 0][..], &[4, 0, 5, 0], &[]] {
+        assert_eq!(get(again, one, plain).1, 5);
+    }
+}
+
+#[test]
+fn what_is_remembered_has_an_end() {
+    let cache: Cache<()> = Cache::new(compiled("o[x + p.a] = 1;", &Specialization::none()));
+    let get = |n: u32| {
+        let push = n.to_le_bytes();
+        cache.get(&Dispatch { push_constants: &push, groups: [1; 3], base: [0; 3] }, |_| ()).is_some()
+    };
+    let known = (0..5000).filter(|n| get(*n)).count();
+    assert_eq!((known, cache.evaluated()), (4096, 4096));
+    assert!(get(7) && !get(6000), "what is known stays known, and what is new is not looked at");
 }
 
 #[test]
