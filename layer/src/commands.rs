@@ -105,6 +105,9 @@ pub unsafe extern "system" fn end_command_buffer(buffer: vk::CommandBuffer) -> v
             return vk::Result::ERROR_INITIALIZATION_FAILED;
         };
         context.with(|state| {
+            if let Some(capture) = &context.device.capture {
+                capture.end();
+            }
             if let Some(due) = state.recorder.end() {
                 context.emit(state, due.barrier);
             }
@@ -238,7 +241,7 @@ pub unsafe extern "system" fn cmd_push_constants(
         if let Some(push) = context.device.next.cmd_push_constants {
             push(buffer, layout, stages, offset, size, values);
         }
-        let keeps = context.device.is_tight() && stages.contains(vk::ShaderStageFlags::COMPUTE);
+        let keeps = context.device.keeps_push_constants() && stages.contains(vk::ShaderStageFlags::COMPUTE);
         if keeps || context.device.holds_back() {
             context.with(|state| {
                 if keeps {
@@ -349,6 +352,9 @@ unsafe fn dispatch(buffer: vk::CommandBuffer, grid: Grid) {
             stays.set(may_hand_over(pipeline));
             if stays.get() {
                 context.release(state);
+            }
+            if let Some((capture, workgroups)) = device.capture.as_ref().zip(grid.workgroups()) {
+                capture.dispatch(pipeline, &state.recorder.bound, find, workgroups);
             }
             let grid = if device.is_tight() { grid.workgroups() } else { None };
             state.recorder.dispatch(pipeline, find, arguments, grid)

@@ -222,6 +222,9 @@ impl Context<'_> {
     pub fn barrier(&self, asked: impl FnOnce() -> Asked, forward: impl Fn()) {
         let done = Cell::new(false);
         self.with(|state| {
+            if let Some(capture) = &self.device.capture {
+                capture.barrier();
+            }
             let asked = asked();
             let answer = state.recorder.asked(asked);
             match answer {

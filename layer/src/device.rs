@@ -2,6 +2,7 @@
 
 use crate::abi::DispatchKey;
 use crate::audit::Audit;
+use crate::capture::Capture;
 use crate::descriptors::{Resolve, Set, SetLayout};
 use crate::exclusive::Exclusive;
 use crate::footprint::Rules;
@@ -70,6 +71,8 @@ pub struct Device {
     pub stub_targets: Targets,
     /// What the user asked for.
     pub settings: Arc<Settings>,
+    /// A record of what is dispatched, where one is asked for.
+    pub capture: Option<Capture>,
     /// What of it could not be honoured.
     pub warnings: Arc<[String]>,
     /// Its description, for the report.
@@ -130,12 +133,14 @@ impl Device {
         robust_writes: bool,
     ) -> Device {
         let trace = settings.open_trace(std::process::id(), description.number);
+        let capture = settings.begin_capture(std::process::id(), description.number);
         Device {
             key,
             handle,
             next,
             stub_targets: Targets::default(),
             settings,
+            capture,
             warnings,
             description,
             robust_writes,
@@ -237,6 +242,11 @@ impl Device {
     /// Whether [`Device::fail`] was called.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether push constants are kept while commands are recorded.
+    pub fn keeps_push_constants(&self) -> bool {
+        self.is_tight() || self.capture.is_some()
     }
 
     /// Whether ranges are followed to what shaders touch.

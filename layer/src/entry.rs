@@ -183,14 +183,14 @@ fn replacement(
     device: Option<&Device>,
 ) -> unsafe extern "system" fn() {
     if let Some(hook) = hooks::find(name) {
-        // Constants matter only where operations are issued elsewhere than they were recorded, and where shaders are
-        // followed to the bytes that they touch. Otherwise an application that asks for the device's own function gets
+        // Constants matter only where operations are issued elsewhere than they were recorded, where shaders are followed
+        // to the bytes that they touch, and where dispatches are written down. Otherwise an application that asks for the device's own function gets
         // it, and pays nothing.
         let constants = matches!(
             name.to_bytes(),
             b"vkCmdPushConstants" | b"vkCmdPushConstants2" | b"vkCmdPushConstants2KHR"
         );
-        let needless = constants && device.is_some_and(|d| !d.holds_back() && !d.is_tight());
+        let needless = constants && device.is_some_and(|d| !d.holds_back() && !d.keeps_push_constants());
         return if needless { next } else { hook };
     }
     let Ok(text) = name.to_str() else { return next };

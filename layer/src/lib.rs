@@ -12,6 +12,7 @@
 mod abi;
 mod asked;
 mod audit;
+mod capture;
 pub mod cli;
 mod commands;
 mod context;

@@ -457,7 +457,7 @@ pub unsafe extern "system" fn create_compute_pipelines(
             for (info, pipeline) in slice(infos, count).iter().zip(slice(pipelines, count)) {
                 if *pipeline != vk::Pipeline::null() {
                     let module = |m| known.modules.get(m);
-                    let record = Pipeline::new(info, module, known.robust_writes, known.is_tight());
+                    let record = Pipeline::new(info, module, known);
                     known.pipelines.insert(*pipeline, record);
                 }
             }

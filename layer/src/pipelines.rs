@@ -5,6 +5,7 @@
 //! its descriptors from anything but bound or pushed sets.
 
 use crate::abi::chain;
+use crate::device::Device;
 use crate::tight::Tight;
 use ash::vk;
 use std::ffi::{CStr, c_void};
@@ -122,8 +123,7 @@ unsafe fn is_plain(info: &vk::ComputePipelineCreateInfo<'_>) -> bool {
 }
 
 impl Pipeline {
-    /// The record of a pipeline made with `info`; `module` finds the record of a shader module. With `tight` its dispatches
-    /// are followed to the bytes that they reach.
+    /// The record of a pipeline made with `info` on `device`; `module` finds the record of a shader module.
     ///
     /// # Safety
     ///
@@ -131,8 +131,7 @@ impl Pipeline {
     pub unsafe fn new<'m>(
         info: &vk::ComputePipelineCreateInfo<'_>,
         module: impl Fn(vk::ShaderModule) -> Option<&'m ShaderModule>,
-        device_robust_writes: bool,
-        tight: bool,
+        device: &Device,
     ) -> Pipeline {
         let stage = &info.stage;
         // SAFETY: by the caller; the name is a valid C string.
@@ -153,12 +152,15 @@ impl Pipeline {
         // SAFETY: by the caller.
         let constants = unsafe { specialization(stage.p_specialization_info) };
         let (shader, tight) = match named {
-            Some((module, name)) => reflected(module, name, &constants, tight),
+            Some((module, name)) => reflected(module, name, &constants, device.is_tight()),
             None => (None, None),
         };
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Pipeline { number, shader, tight, robust_writes: robust.unwrap_or(device_robust_writes) }
+        if let Some((capture, (module, name))) = device.capture.as_ref().zip(named) {
+            capture.pipeline(number, &module.words, name, &constants);
+        }
+        Pipeline { number, shader, tight, robust_writes: robust.unwrap_or(device.robust_writes) }
     }
 }
 

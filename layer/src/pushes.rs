@@ -181,7 +181,8 @@ pub unsafe extern "system" fn cmd_push_constants2(
     // SAFETY: the application's own arguments, read and passed on.
     unsafe {
         let Some(context) = context(buffer) else { return };
-        let keeps = context.device.is_tight() && (*info).stage_flags.contains(vk::ShaderStageFlags::COMPUTE);
+        let compute = (*info).stage_flags.contains(vk::ShaderStageFlags::COMPUTE);
+        let keeps = compute && context.device.keeps_push_constants();
         if keeps || context.device.holds_back() {
             context.with(|state| {
                 if keeps {

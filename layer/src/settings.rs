@@ -67,6 +67,8 @@ pub struct Settings {
     pub out_of_bounds: OutOfBounds,
     /// How far a binding's range reaches.
     pub ranges: Ranges,
+    /// The folder of a capture: a template, as for the report.
+    pub capture: Option<PathBuf>,
     /// Ranges are widened to multiples of this many bytes; a power of two.
     pub granule: u64,
     /// The process has more rights than its caller: write nothing anywhere, not even warnings.
@@ -86,6 +88,7 @@ impl Default for Settings {
             names: false,
             out_of_bounds: DEFAULT_OUT_OF_BOUNDS,
             ranges: DEFAULT_RANGES,
+            capture: None,
             granule: DEFAULT_GRANULE,
             silent: false,
         }
@@ -145,6 +148,7 @@ impl Settings {
             names: reader.text(&var::NAMES, switch).unwrap_or(default.names),
             out_of_bounds: reader.text(&var::OUT_OF_BOUNDS, out_of_bounds).unwrap_or(default.out_of_bounds),
             ranges: reader.text(&var::RANGES, ranges).unwrap_or(default.ranges),
+            capture: reader.set(&var::CAPTURE).filter(|path| path != "off" && path != "0").map(PathBuf::from),
             granule: reader.text(&var::GRANULE, granule).unwrap_or(default.granule),
             silent: false,
         };

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use zinc_report::Report;
 
 use super::Settings;
+use crate::capture::Capture;
 use crate::files;
 
 /// Where the report goes.
@@ -61,6 +62,16 @@ impl Settings {
             self.warn([format!("no trace: {}: {why}; see ZINC_BARRIER_TRACE", path.display())]);
         })
         .ok()
+    }
+
+    /// Begins the capture of device number `device` in process `pid`, where one is wanted. Failure is one line on stderr.
+    pub fn begin_capture(&self, pid: u32, device: u32) -> Option<Capture> {
+        let path = report_path(self.capture.as_ref().filter(|_| !self.silent)?, pid, device);
+        Capture::begin(&path)
+            .map_err(|why| {
+                self.warn([format!("no capture: {}: {why}; see ZINC_BARRIER_CAPTURE", path.display())]);
+            })
+            .ok()
     }
 
     /// Writes lines to stderr, each with the layer's name before it.

@@ -44,6 +44,7 @@ fn every_variable_sets_its_field() {
         ("ZINC_BARRIER_NAMES", "1"),
         ("ZINC_BARRIER_OUT_OF_BOUNDS", "trust"),
         ("ZINC_BARRIER_RANGES", "tight"),
+        ("ZINC_BARRIER_CAPTURE", "/captures/%p"),
         ("ZINC_BARRIER_GRANULE", "4096"),
     ]);
     assert_eq!(warnings, Vec::<String>::new());
@@ -58,6 +59,7 @@ fn every_variable_sets_its_field() {
         names: true,
         out_of_bounds: OutOfBounds::Trust,
         ranges: Ranges::Tight,
+        capture: Some("/captures/%p".into()),
         granule: 4096,
         silent: false,
     };

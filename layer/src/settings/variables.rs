@@ -121,6 +121,16 @@ pub const RANGES: Variable = Variable {
            first time a dispatch is seen.",
 };
 
+/// The capture.
+pub const CAPTURE: Variable = Variable {
+    name: "ZINC_BARRIER_CAPTURE",
+    values: || "off, or a path".into(),
+    default: || "off".into(),
+    help: "For those who work on the layer: write every dispatch with its shader, its push constants and what it binds \
+           into a folder, which must not be there yet; %p, %d and %% as in the report's path. The examples of \
+           zinc-reflect read it. It holds the application's shaders, and no contents of memory.",
+};
+
 /// The granule of ranges.
 pub const GRANULE: Variable = Variable {
     name: "ZINC_BARRIER_GRANULE",
@@ -131,8 +141,20 @@ pub const GRANULE: Variable = Variable {
 };
 
 /// Everything that this version reads, in the order in which it is shown.
-pub const VARIABLES: [Variable; 11] =
-    [POLICY, SHUFFLE, MUTATE, AUDIT, WOULD_EMIT, REPORT, TRACE, NAMES, OUT_OF_BOUNDS, RANGES, GRANULE];
+pub const VARIABLES: [Variable; 12] = [
+    POLICY,
+    SHUFFLE,
+    MUTATE,
+    AUDIT,
+    WOULD_EMIT,
+    REPORT,
+    TRACE,
+    NAMES,
+    OUT_OF_BOUNDS,
+    RANGES,
+    CAPTURE,
+    GRANULE,
+];
 
 const fn not_supported(name: &'static str) -> Variable {
     Variable {

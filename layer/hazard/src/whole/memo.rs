@@ -321,4 +321,49 @@ mod tests {
             "nothing is planned twice"
         );
     }
+
+    /// An access in a small world: memory, first byte, bytes, kind of access.
+    type Small = (u64, u64, u64, u8);
+
+    /// A stretch of operations with a barrier after some of them; `moved` is added to every byte.
+    fn small(operations: &[(Vec<Small>, u8)], moved: u64) -> Stretch {
+        let mut stretch = Stretch::new();
+        for (accesses, then) in operations {
+            let accesses: Vec<Access> = accesses
+                .iter()
+                .map(|(memory, start, bytes, kind)| {
+                    let start = moved + start;
+                    let range = Range::Bytes { memory: MemoryId(*memory), start, end: start + bytes };
+                    match kind % 8 {
+                        0 => Access::shader_write(Range::Anywhere),
+                        1..4 => Access::shader_write(range),
+                        _ => Access::shader_read(range),
+                    }
+                })
+                .collect();
+            stretch.operation(&accesses, then % 16 == 9);
+            match then % 4 {
+                0 => {}
+                1 if then % 16 == 5 => stretch.flush(),
+                _ => stretch.asked(barrier()),
+            }
+        }
+        stretch
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_recalled_is_what_would_be_planned(
+            operations in proptest::collection::vec(
+                (proptest::collection::vec((0u64..2, 0u64..4, 1u64..3, 0u8..32), 1..3), 0u8..32), 0..6),
+            moved in 0u64..50,
+        ) {
+            for freedom in [Freedom::InOrder, Freedom::AnyOrder] {
+                for moved in [0, moved] {
+                    let stretch = small(&operations, moved);
+                    proptest::prop_assert_eq!(&*plan(&stretch, freedom), &stretch.decide(freedom, false));
+                }
+            }
+        }
+    }
 }
