@@ -10,7 +10,6 @@
 //! that are recorded at the same time are mixed up.
 
 use crate::descriptors::{Set, Slot};
-use crate::footprint::BoundSet;
 use crate::pipelines::Pipeline;
 use crate::recorder::Bound;
 use ash::vk;
@@ -81,7 +80,7 @@ impl Capture {
     pub fn dispatch<'a>(
         &self,
         pipeline: Option<&Pipeline>,
-        bound: &'a Bound,
+        bound: &Bound,
         find: impl Fn(vk::DescriptorSet) -> Option<&'a Set>,
         (base, groups): ([u32; 3], [u32; 3]),
     ) {
@@ -93,8 +92,14 @@ impl Capture {
         let mut line = format!("D {number}{numbers} x{push}");
         for binding in &shader.bindings {
             let place = bound.sets.get(binding.set as usize).and_then(Option::as_ref).filter(|set| !set.lost);
-            let set = |bound: &'a BoundSet| bound.pushed.as_deref().or_else(|| find(bound.handle));
-            let Some((set, bound)) = place.and_then(|bound| Some((set(bound)?, bound))) else { continue };
+            let Some(bound) = place else { continue };
+            let set = match &bound.pushed {
+                Some(set) => set,
+                None => match find(bound.handle) {
+                    Some(set) => set,
+                    None => continue,
+                },
+            };
             set.visit(binding.binding, None, &bound.dynamic_offsets, |slot, dynamic| {
                 let Slot::Bytes(extent) = slot else { return };
                 let Range::Bytes { memory, start, end } = extent.range(dynamic, 1) else { return };

@@ -84,7 +84,7 @@ fn shape(access: &Access, memory: Option<u32>) -> Shape {
 fn end(stretch: &Stretch, number: u32) -> u64 {
     match stretch.accesses[number as usize / 2].range {
         Range::Bytes { start, end, .. } => {
-            if number % 2 == 0 {
+            if number.is_multiple_of(2) {
                 start
             } else {
                 end
