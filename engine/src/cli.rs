@@ -122,6 +122,9 @@ pub struct PerplexityArgs {
     /// Most tokens to feed, cut to whole chunks; less than --ctx gives one chunk of that length [default: all].
     #[arg(long, value_name = "N")]
     pub tokens: Option<u32>,
+    /// Also print a digest of the logits of every chunk, with --json.
+    #[arg(long)]
+    pub record_digests: bool,
     /// How tokens reach the device.
     #[command(flatten)]
     pub levers: LeverArgs,

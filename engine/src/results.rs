@@ -176,6 +176,9 @@ pub struct Perplexity {
     pub per_byte: f64,
     /// BLAKE3 over the little-endian f32 bits of every logit vector of every step, in order, hexadecimal.
     pub logits_digest: String,
+    /// The same for each chunk by itself, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record_digests: Option<Vec<String>>,
     /// How the decode went; `null` with `--via reference`.
     pub decode: Option<Decode>,
 }

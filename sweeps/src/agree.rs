@@ -1,9 +1,9 @@
 //! Whether a driver gives the same numbers under every setting that the sweep ran it with.
 //!
-//! Each setting of `--knob`, `--record` or `--busy` has a reference of its own, `stock` under that setting, because
-//! rates are only comparable with something that ran beside them. That leaves a hole: a knob which breaks results
-//! breaks them under `stock` just as well, every policy then agrees with a reference that is itself wrong, and all
-//! would be called verified. So the references are held against each other here, and where one differs from the first
+//! Each setting of `--record` or `--busy` has a reference of its own, `stock` under that setting, because rates are only
+//! comparable with something that ran beside them. That leaves a hole: a way to record that breaks results breaks them
+//! under `stock` just as well, every policy then agrees with a reference that is itself wrong, and all would be called
+//! verified. (A `--knob` is compared with nothing set, so it has no such hole.) So the references are held against each other here, and where one differs from the first
 //! setting's, nothing under it may keep a good name.
 //!
 //! The control is policy `none` under the setting: if even that gave the first reference's numbers, then these numbers

@@ -1,26 +1,46 @@
 //! An application in the engine's place.
 //!
-//! What a driver makes of barriers and what recording costs can be asked of any program that repeats something a given
-//! number of times. Nothing is known of such a program: it prints what it likes, and says nothing of its device or its
-//! time. So it is swept only on drivers that record without executing, where there are no results to compare, and
-//! everything per token is a difference between two runs of different length: counts, CPU time, wall time. What the
-//! program does once, such as loading a model, cancels out.
+//! What a driver makes of barriers, what they cost and whether they are right can be asked of any program. Nothing is
+//! known of such a program but what its owner says: which number is its rate, and what must not change (`measure`). On a
+//! driver that records without executing there are no results to compare and no rates; there everything per token is a
+//! difference between two runs of different length: counts, CPU time, wall time. What the program does once, such as
+//! loading a model, cancels out.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use crate::error::SweepError;
+use crate::measure::Measure;
 use crate::shims::on;
 
 /// What stands in the arguments for the number of tokens.
 pub const TOKENS: &str = "{tokens}";
 
 /// A program and its arguments.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Application {
     /// The program's file.
     pub program: PathBuf,
     arguments: Vec<OsString>,
+    /// What is read off its output, where it executes.
+    pub measure: Measure,
+}
+
+/// A command in one argument, as a shell would take it apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Words(pub Vec<OsString>);
+
+impl FromStr for Words {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Words, String> {
+        match shlex::split(text) {
+            None => Err(format!("a quote in '{text}' is never closed")),
+            Some(words) if words.is_empty() => Err("it names no program".into()),
+            Some(words) => Ok(Words(words.into_iter().map(Into::into).collect())),
+        }
+    }
 }
 
 impl Application {
@@ -29,20 +49,24 @@ impl Application {
     ///
     /// # Errors
     ///
-    /// [`SweepError::Missing`] when the program is not there or could not be started on a shim.
+    /// [`SweepError::Missing`] when the program is not there or, if it is to run `on_shim`, could not be started there.
     pub fn find(
         command: &[OsString],
         root: Option<&Path>,
         path: Option<&OsStr>,
+        on_shim: bool,
     ) -> Result<Application, SweepError> {
         let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
         let own = root.map(|root| root.join("usr/bin").join(name)).filter(|own| own.is_file());
         let program = own.map_or_else(|| on::find(name, None, path), Ok)?;
-        on::fit(&program).map_err(|why| {
-            SweepError::Missing(format!("'{}' cannot be started on a shim: {why}", program.display()))
-        })?;
+        if on_shim {
+            on::fit(&program).map_err(|why| {
+                SweepError::Missing(format!("'{}' cannot be started on a shim: {why}", program.display()))
+            })?;
+        }
         let program = std::path::absolute(&program).unwrap_or(program);
-        Ok(Application { program, arguments: command.iter().skip(1).cloned().collect() })
+        let arguments = command.iter().skip(1).cloned().collect();
+        Ok(Application { program, arguments, measure: Measure::default() })
     }
 
     /// Whether some argument says where the number of tokens goes.
@@ -88,7 +112,7 @@ mod tests {
         let own = std::env::current_exe().unwrap();
         let words = command(&[own.to_str().unwrap(), "-m", "/models/a.gguf", "-n", TOKENS, "--x={tokens}"]);
         assert!(Application::counts_tokens(&words) && !Application::counts_tokens(&words[..4]));
-        let application = Application::find(&words, None, None).unwrap();
+        let application = Application::find(&words, None, None, true).unwrap();
         assert_eq!(application.arguments(7), command(&["-m", "/models/a.gguf", "-n", "7", "--x=7"]));
         let shown = application.shown();
         assert!(shown.ends_with(" -m a.gguf -n {tokens} --x={tokens}") && !shown.contains('/'), "{shown}");
@@ -97,9 +121,30 @@ mod tests {
     #[test]
     fn a_program_that_is_not_there_or_is_none_is_named() {
         for name in ["no/such-program", "/dev/null", "no-such-program"] {
-            let error = Application::find(&command(&[name]), None, Some(OsStr::new("/nowhere"))).unwrap_err();
+            let error =
+                Application::find(&command(&[name]), None, Some(OsStr::new("/nowhere")), true).unwrap_err();
             assert_eq!(error.exit_code(), 3);
             assert!(error.to_string().contains(name), "{error}");
         }
+    }
+
+    #[test]
+    fn a_command_in_one_argument_is_taken_apart_as_a_shell_does() {
+        let words: Words = r#"app -p 'two words' --x="a b" "#.parse().unwrap();
+        assert_eq!(words.0, command(&["app", "-p", "two words", "--x=a b"]));
+        assert!("app 'open".parse::<Words>().unwrap_err().contains("never closed"));
+        assert!(" ".parse::<Words>().is_err());
+    }
+
+    #[test]
+    fn a_script_is_an_application_only_where_it_is_started_by_the_system() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("app");
+        std::fs::write(&script, "#!/bin/sh\n# as long as the head of a program\n").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&script, mode).unwrap();
+        let words = [script.into_os_string()];
+        assert!(Application::find(&words, None, None, false).is_ok());
+        assert!(Application::find(&words, None, None, true).unwrap_err().to_string().contains("script"));
     }
 }

@@ -6,30 +6,23 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use zinc_engine::results::DeviceKind;
 use zinc_hazard::Policy;
 use zinc_report::Counts;
 
+use crate::costs;
 use crate::drivers::Chosen;
-use crate::gates::{Evidence, Gate, Probe, Status};
+use crate::gates::{Evidence, Gate, Probe, Status, Verdict};
+use crate::knobs::Masked;
 use crate::outcome::{Measured, Observation, Process};
 use crate::packets::{self, Count};
 use crate::plan::{Role, RunSpec, Shuffle};
 use crate::report::{
-    Arm, ArmGate, ArmRole, CacheReport, DeviceReport, DriverPackets, GateReport, Perplexity, Rate,
+    self, Arm, ArmGate, ArmRole, CacheReport, DeviceReport, DriverPackets, GateReport, Perplexity, Rate,
+    SoakReport,
 };
+use crate::soak;
 use crate::stats::comparison::Comparison;
-use crate::stats::drift::Drift;
-use crate::stats::{NOISE, Spread, paired_ratio};
-
-/// What every report says of rates on a CPU device.
-pub const CPU_DEVICE: &str = "CPU device: rates are not GPU speed and order of execution proves nothing by itself; \
-                              the shuffled arms do.";
-
-/// What every report says of a driver on a shim, behind the device's name.
-pub const RECORDS_ONLY: &str = "is played by a shim that records without executing. The counts are of what the real \
-                                driver was handed, CPU time is this machine's processor's, and whether a policy is \
-                                correct or fast cannot be seen here.";
+use crate::stats::{Spread, paired_ratio};
 
 /// Variables and the values that they are given.
 pub type Setting = Vec<(String, String)>;
@@ -41,10 +34,14 @@ pub struct Target {
     pub chosen: Chosen,
     /// `embedded`, the model's file name, or the application's.
     pub model: String,
+    /// Of an application that executes: what it is measured by.
+    pub measure: Option<report::Measured>,
     /// What was set for all runs here: when the engine records, how many busy neighbours there are.
     pub knobs: BTreeMap<String, String>,
     /// Variables of the owner's that are an axis: the settings of a run, by [`RunSpec::knob`]; the first sets nothing.
     pub settings: Vec<Setting>,
+    /// Masks among them of which one bit at a time is cleared.
+    pub masks: Vec<Masked>,
     /// Whether the device executes.
     pub executes: bool,
     /// The policies measured beside `stock`.
@@ -66,6 +63,17 @@ impl Target {
         self.knobs.clone().into_iter().chain(own).collect()
     }
 
+    /// The programs whose runs the gates look at, each once, the one that is swept first.
+    pub fn probes(&self) -> Vec<Probe> {
+        let mut probes = vec![Probe::Main];
+        for probe in self.gates.iter().map(|gate| gate.probe()) {
+            if !probes.contains(&probe) {
+                probes.push(probe);
+            }
+        }
+        probes
+    }
+
     /// The observations as evidence.
     pub fn evidence(&self) -> Evidence<'_> {
         Evidence {
@@ -82,7 +90,9 @@ impl Target {
         for o in self
             .observations
             .iter()
-            .filter(|o| !matches!(o.spec.role, Role::Drop | Role::Setup | Role::Packets | Role::Short))
+            .filter(|o| {
+                !matches!(o.spec.role, Role::Drop | Role::Setup | Role::Packets | Role::Short | Role::Soak)
+            })
             .filter(|o| o.spec.probe == Probe::Main)
         {
             if !firsts.iter().any(|f| f.same_arm(&o.spec)) {
@@ -95,6 +105,7 @@ impl Target {
     fn arm(&self, spec: &RunSpec) -> Arm {
         let evidence = self.evidence();
         let (verdict, reason) = evidence.judge_arm(spec);
+        let reason = reason.or_else(|| costs::effect(self, spec).filter(|_| verdict == Verdict::CountedOnly));
         let runs: Vec<&Measured> = self
             .observations
             .iter()
@@ -103,7 +114,9 @@ impl Target {
             .collect();
         // Where runs of one arm differ, the one that differs from the reference is the one to show.
         let shown = runs.iter().find(|m| evidence.difference(spec, m).is_some()).or(runs.first()).copied();
-        let per_token = |count| self.per_token(spec, runs.first()?, count);
+        // A run that only compared, with another command, has that one's counts.
+        let own = runs.iter().find(|m| self.measure.is_none() || m.process.is_some());
+        let per_token = |count| self.per_token(spec, own?, count);
         let gpu: Vec<f64> = runs.iter().filter_map(|m| m.gpu_us_per_token).collect();
         let cpu = self.cost(spec, |m| m.cpu_us_per_token, |p| p.cpu);
         let wall = self.cost(spec, |m| 1e6 / m.tok_s, |p| p.wall).filter(|_| !self.executes);
@@ -122,11 +135,16 @@ impl Target {
             shuffle: spec.shuffle.to_string(),
             knobs: self.knobs_of(spec.knob),
             part: None,
+            measured: self.measure.clone(),
             role: match spec.role {
                 _ if spec.is_reference() => ArmRole::Reference,
-                Role::Timed | Role::InOrder | Role::Drop | Role::Setup | Role::Packets | Role::Short => {
-                    ArmRole::Policy
-                }
+                Role::Timed
+                | Role::InOrder
+                | Role::Soak
+                | Role::Drop
+                | Role::Setup
+                | Role::Packets
+                | Role::Short => ArmRole::Policy,
                 Role::WithoutLayer => ArmRole::WithoutLayer,
                 Role::Shuffled => ArmRole::Shuffled,
                 Role::Control => ArmRole::Control,
@@ -143,12 +161,13 @@ impl Target {
             cpu_us_per_token: cpu.map(|s| s.median),
             cpu_us_interval: cpu.map(Rate::from),
             wall_us_per_token: wall.map(Rate::from),
+            costs: costs::of(self, spec),
             gpu_us_per_token: Spread::of(&gpu).map(|s| s.median).filter(|_| self.executes),
             perplexity: shown.filter(|m| m.perplexity.is_finite()).map(|m| Perplexity {
                 value: m.perplexity,
                 stderr: Some(m.perplexity_stderr).filter(|e| e.is_finite()),
             }),
-            logits_digest: shown.map(|m| m.digest.clone()),
+            logits_digest: shown.map(|m| m.digest.clone()).filter(|digest| !digest.is_empty()),
             gates: self
                 .gates
                 .iter()
@@ -168,7 +187,8 @@ impl Target {
         }
         let evidence = self.evidence();
         let own = self.observations.iter().filter(|o| o.spec.same_side(spec));
-        let own = own.filter(|o| matches!(o.spec.role, Role::Timed | Role::InOrder | Role::Shuffled));
+        let own =
+            own.filter(|o| matches!(o.spec.role, Role::Timed | Role::InOrder | Role::Shuffled | Role::Soak));
         let mut cases: Vec<String> = own.flat_map(|o| failing(&evidence, o)).collect();
         cases.sort();
         cases.dedup();
@@ -225,7 +245,7 @@ impl Target {
     }
 
     /// What stands in the driver's stream for one token of the arm's policy, where it was counted.
-    fn driver_packets(&self, spec: &RunSpec) -> Option<DriverPackets> {
+    pub fn driver_packets(&self, spec: &RunSpec) -> Option<DriverPackets> {
         let of_policy = |o: &&Observation| o.spec.role == Role::Packets && o.spec.same_side(spec);
         let measured = self.observations.iter().filter(of_policy).find_map(|o| o.outcome.as_ref().ok())?;
         let counted = measured.packets.as_ref()?.as_ref().ok()?;
@@ -265,17 +285,50 @@ impl Target {
         own: impl Fn(&Measured) -> f64,
         whole: impl Fn(&Process) -> Duration,
     ) -> Option<Spread> {
-        let of = |o: &Observation| -> Option<f64> {
-            let long = o.outcome.as_ref().ok()?;
-            let Some(process) = &long.process else { return Some(own(long)) };
-            let beside = RunSpec { role: Role::Short, ..o.spec };
-            let short = self.observations.iter().find(|o| o.spec == beside)?.outcome.as_ref().ok()?;
-            let more = whole(process).as_secs_f64() - whole(short.process.as_ref()?).as_secs_f64();
-            Some(more * 1e6 / long.tokens.checked_sub(short.tokens).filter(|n| *n > 0)? as f64)
-        };
-        let values: Vec<f64> =
-            self.observations.iter().filter(|o| o.spec.same_arm(spec)).filter_map(of).collect();
+        let own_runs = self.observations.iter().filter(|o| o.spec.same_arm(spec));
+        let values: Vec<f64> = own_runs.filter_map(|o| self.cost_of(o, &own, &whole)).collect();
         Spread::of(&values)
+    }
+
+    /// The same of one run.
+    fn cost_of(
+        &self,
+        o: &Observation,
+        own: &impl Fn(&Measured) -> f64,
+        whole: &impl Fn(&Process) -> Duration,
+    ) -> Option<f64> {
+        let long = o.outcome.as_ref().ok()?;
+        let Some(process) = &long.process else { return Some(own(long)) };
+        if long.tokens == 1 {
+            return Some(whole(process).as_secs_f64() * 1e6);
+        }
+        // Where an application executes, the run that sets up is its short one.
+        let beside = RunSpec { role: Role::Short, ..o.spec };
+        let set_up = |other: &&Observation| other.spec.role == Role::Setup && other.spec.same_side(&o.spec);
+        let short = self.observations.iter().find(|o| o.spec == beside);
+        let short = short.or_else(|| self.observations.iter().find(set_up))?.outcome.as_ref().ok()?;
+        let more = whole(process).as_secs_f64() - whole(short.process.as_ref()?).as_secs_f64();
+        Some(more * 1e6 / long.tokens.checked_sub(short.tokens).filter(|n| *n > 0)? as f64)
+    }
+
+    /// By how many microseconds of this machine's time a token of one arm takes less than one of another, by rounds.
+    pub fn cpu_differences(&self, spec: &RunSpec, other: &RunSpec) -> Vec<f64> {
+        self.paired(spec, other, |o| self.cost_of(o, &|m| m.cpu_us_per_token, &|p| p.cpu))
+    }
+
+    /// What `of` tells of the runs of `other`, less what it tells of those of `spec`, round by round.
+    pub fn paired(
+        &self,
+        spec: &RunSpec,
+        other: &RunSpec,
+        of: impl Fn(&Observation) -> Option<f64>,
+    ) -> Vec<f64> {
+        let own = self.observations.iter().filter(|o| o.spec.same_arm(spec));
+        let partner = |o: &Observation| {
+            let wanted = RunSpec { round: o.spec.round, ..*other };
+            self.observations.iter().find(|p| p.spec == wanted)
+        };
+        own.filter_map(|o| Some(of(partner(o)?)? - of(o)?)).collect()
     }
 
     /// A policy's gate speaks for its timed arm. For the others it is their own comparison, since a permutation that
@@ -305,6 +358,12 @@ impl Target {
         ArmGate { status, mutation }
     }
 
+    /// What many repetitions gave, for `stock` and each policy that has them.
+    pub fn soaks(&self) -> Vec<SoakReport> {
+        let policies = std::iter::once(Policy::Stock).chain(self.policies.iter().copied());
+        policies.filter_map(|policy| soak::of(self, policy)).collect()
+    }
+
     /// Every gate for every policy that was run and claims to be correct.
     pub fn gates(&self) -> Vec<GateReport> {
         let evidence = self.evidence();
@@ -329,124 +388,6 @@ impl Target {
                 reason: g.reason,
             })
             .collect()
-    }
-
-    /// What a reader must know before believing the numbers of this target.
-    pub fn notes(&self) -> Vec<String> {
-        let mut notes = self.findings.clone();
-        notes.extend(self.alike());
-        if self.chosen.device.kind == DeviceKind::Cpu && self.executes {
-            notes.push(CPU_DEVICE.to_string());
-        }
-        if !self.executes {
-            notes.push(format!(
-                "Nothing was executed by {}: {} {RECORDS_ONLY}",
-                self.chosen.driver, self.chosen.device.name
-            ));
-        }
-        let rated = self.arms().into_iter().filter(|_| self.executes);
-        for arm in rated.filter(|a| matches!(a.role, ArmRole::Reference | ArmRole::Policy)) {
-            let rates: Vec<f64> = arm.tok_s_by_round.iter().flatten().copied().collect();
-            if let Some(spread) = Spread::of(&rates).filter(Spread::is_noisy) {
-                notes.push(format!(
-                    "Noisy: the rates of {} on {} lie {:.0}% apart (more than {:.0}%); another program may have been \
-                     at work. More --reps, longer --tokens or a quieter machine would help.",
-                    arm.policy.as_deref().unwrap_or("the engine"),
-                    self.chosen.device.name,
-                    100.0 * spread.range,
-                    100.0 * NOISE,
-                ));
-            }
-        }
-        notes.extend(self.drift());
-        for o in self.observations.iter().filter(|o| o.spec.role == Role::Setup) {
-            if let Err(failure) = &o.outcome {
-                notes.push(format!(
-                    "{}: {failure}. What loading the model takes is part of the counts.",
-                    o.spec
-                ));
-            }
-        }
-        for o in self.observations.iter().filter(|o| o.spec.role == Role::Packets) {
-            let why = match &o.outcome {
-                Err(failure) => failure.to_string(),
-                Ok(Measured { packets: Some(Err(why)), .. }) => why.clone(),
-                Ok(_) => continue,
-            };
-            notes.push(format!("{}: the packet counter has no number: {why}.", o.spec));
-        }
-        for o in self.observations.iter().filter(|o| o.spec.role == Role::Timed && o.spec.round == 0) {
-            let Ok(m) = &o.outcome else { continue };
-            // That an unshuffled CPU device proves little is said above, and answered by the shuffled arms.
-            let said_above = |note: &&String| note.starts_with("An in-order CPU device");
-            if o.spec.policy.is_some_and(Policy::is_correct) {
-                notes.extend(
-                    m.layer_notes.iter().filter(|n| !said_above(n)).map(|n| format!("The layer says: {n}")),
-                );
-            }
-            let Some(counts) = &m.counts else { continue };
-            let recorded = m.dispatches_per_token.saturating_mul(m.tokens);
-            if counts.dispatches != recorded && m.process.is_none() {
-                notes.push(format!(
-                    "{}: the layer saw {} dispatches where the engine says that it recorded {recorded}.",
-                    o.spec, counts.dispatches
-                ));
-            }
-            if counts.unknown_operations > 0 {
-                notes.push(format!(
-                    "{}: the layer took {} operations to read and write everything, since it does not know what they \
-                     touch.",
-                    o.spec, counts.unknown_operations
-                ));
-            }
-        }
-        notes
-    }
-
-    /// Which settings fail in the same cases.
-    fn alike(&self) -> Vec<String> {
-        let mut groups: Vec<(Vec<String>, Vec<String>)> = Vec::new();
-        for arm in self.arms().into_iter().filter(|a| a.role == ArmRole::Policy && !a.failing.is_empty()) {
-            // What a policy does wrong whatever is set is no matter of settings.
-            let own: Vec<String> = arm
-                .knobs
-                .iter()
-                .filter(|(n, _)| !self.knobs.contains_key(*n))
-                .map(|(n, v)| format!("{n}={v}"))
-                .collect();
-            if own.is_empty() || arm.policy.as_deref() != Some(Policy::Stock.name()) {
-                continue;
-            }
-            let name = own.join(" ");
-            match groups.iter_mut().find(|(cases, _)| *cases == arm.failing) {
-                Some((_, names)) => names.push(name),
-                None => groups.push((arm.failing, vec![name])),
-            }
-        }
-        let said = |(cases, names): &(Vec<String>, Vec<String>)| {
-            format!(
-                "Under stock these fail {}: {}. Failing: {}.",
-                if names.len() > 1 { "alike" } else { "so" },
-                names.join(", "),
-                cases.join("; ")
-            )
-        };
-        groups.iter().map(said).collect()
-    }
-
-    /// Whether the machine changed while it was measured, as the reference's rates tell.
-    fn drift(&self) -> Option<String> {
-        let reference = self.observations.iter().filter(|o| o.spec.is_reference() && self.executes);
-        let rates: Vec<f64> = reference.filter_map(|o| Some(o.outcome.as_ref().ok()?.tok_s)).collect();
-        let drift = Drift::of(&rates)?;
-        Some(format!(
-            "Drift: the rate of stock on {} changed by {:+.1}% from the first round to the last, which chance would make once \
-             in {:.0} times. Ratios are formed within rounds, where most of it cancels; rates of different arms should not \
-             be compared across rounds.",
-            self.chosen.device.name,
-            100.0 * drift.change,
-            1.0 / drift.p
-        ))
     }
 
     fn reference_spec(&self) -> Option<RunSpec> {
@@ -483,6 +424,7 @@ fn failing(evidence: &Evidence<'_>, o: &Observation) -> Vec<String> {
     let differ = evidence.gates_of(o.spec.probe).filter(|g| g.difference(reference, measured).is_some());
     let cases = differ.flat_map(|gate| match gate.differing(reference, measured) {
         cases if cases.is_empty() => vec![gate.name().to_string()],
+        cases if gate.probe() == Probe::Main => cases,
         cases => cases.iter().map(|case| format!("{} {case}", gate.name())).collect(),
     });
     cases.map(|case| format!("{case}, {order}")).collect()

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use zinc_engine::results::Device;
 
+use zinc_engine::results::DeviceKind;
+
 use super::*;
 use crate::gates::Verdict;
+use crate::notes::CPU_DEVICE;
 use crate::outcome::{Failure, Outcome};
 use crate::plan::fixed_runs;
 
@@ -58,8 +61,10 @@ fn target(change: impl Fn(&RunSpec, Measured) -> Outcome) -> Target {
             selector: "dev".into(),
         },
         model: "embedded".into(),
+        measure: None,
         knobs: BTreeMap::new(),
         settings: vec![vec![]],
+        masks: vec![],
         findings: vec![],
         executes: true,
         gates: Gate::OF_DECODING.to_vec(),

@@ -14,15 +14,14 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use zinc_engine::levers::RecordArg;
 use zinc_hazard::Policy;
 
-use crate::application::Application;
+use crate::application::{Application, Words};
 use crate::assemble::Setting;
 use crate::cost::CostArgs;
 use crate::drivers::DriverSpec;
-use crate::knobs::Axis;
+use crate::measure::Pattern;
 use crate::parts::{MergeArgs, PlanArgs, RunArgs};
 use crate::plan::SETUP_TOKENS;
 use crate::report::Part;
-use crate::shims::ShimDriver;
 use crate::shims::on::OnArgs;
 use crate::shims::setup::SetupArgs;
 use crate::variables::{self, Ablation, Knob};
@@ -47,12 +46,19 @@ Examples:
       What recording each token anew costs the processor, also one with half of its time to give.
   sweep --driver honeykrisp-shim --root \"$(tests/oracles --where)\" -- llama-bench -m MODEL.gguf -p 0 -n {tokens} -r 1
       The same counts and costs for any application, per token by the difference of two lengths.
-  sweep --driver honeykrisp-shim --set HK_PERFTEST=nobarrier
+  sweep --app 'llama-bench -m MODEL.gguf -p 0 -n 128' --metric '(?<tok_s>[0-9.]+) ±' \\
+        --check 'llama-perplexity -m MODEL.gguf -f TEXT' --check-value 'PPL = ([0-9.]+)'
+      Any application, its rate as it prints it, under every policy; a second command says whether it is still right,
+      and must say so of a run without barriers in another order too, or all is unproven. --same-output compares what
+      the application prints itself, without the lines that --ignore names.
+  sweep --driver honeykrisp-shim --knob HK_PERFTEST=nobarrier
       Does that variable do what its name says? (No: every barrier of the driver stays; only the links between streams
       go, and the processor's time for them. AGX_MESA_DEBUG and ASAHI_MESA_DEBUG,
       which sound alike, take other words, and a word of the one in the other is ignored without a message.)
   sweep --driver honeykrisp --ablate MASK_VARIABLE=0x000fffff --narrowest MASK_VARIABLE
       Which bits of a mask matter, which fail alike, and what is the smallest that passes.
+  sweep --driver lavapipe --gates all --mutate 20 --policy narrow
+      Every gate, each with a control that it must notice and twenty barriers withheld one at a time.
   sweep on radv-shim:navi31 -- vulkaninfo --summary
       Any program on such a driver.
   sweep --precision 1% --policy alias-only
@@ -123,8 +129,32 @@ pub struct Cli {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(SETUP_TOKENS..=10_000_000))]
     pub ctx: Option<u64>,
 
-    /// Single barriers to drop, one a run, to see whether the gates notice; 0 leaves the mutation score out
-    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    /// Gates that every correct policy has to pass; several with commas [default: bits,perplexity]. Each is run with its
+    /// control and its single drops
+    #[arg(long = "gates", visible_alias = "gate", value_name = "GATE,...", value_delimiter = ',')]
+    pub gates: Vec<GateName>,
+
+    /// After all else, repeat stock and every correct policy until each has decoded N tokens, with a digest for every chunk,
+    /// and say how often a chunk was bad and what the true rate is below
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    pub soak: Option<u64>,
+
+    /// The program of the graphics gates [default: `pictures` beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub pictures: Option<PathBuf>,
+
+    /// The folder that tests/oracles filled, for the gates validation and backend-ops [default: where it puts it]
+    #[arg(long, value_name = "FOLDER")]
+    pub oracles: Option<PathBuf>,
+
+    /// What the gate backend-ops tests, as `test-backend-ops -o` takes it; empty for everything, which takes hours on a CPU
+    /// device
+    #[arg(long, value_name = "OPS", default_value = "RMS_NORM_MUL_ADD,ROPE,SOFT_MAX,ADD,GET_ROWS")]
+    pub backend_ops: String,
+
+    /// Single barriers to drop, one a run and seeded by --seed, to see whether the gates notice; 0 leaves the mutation
+    /// score out
+    #[arg(long, visible_alias = "mutate", value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pub drops: u32,
 
     /// Seed of the shuffled orders and of the sample of drops; the same seed gives the same sweep
@@ -171,19 +201,15 @@ pub struct Cli {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
     pub busy: Vec<u32>,
 
-    /// A switch of the driver, with the values that become arms; may be given several times, and is then crossed. The
-    /// driver must announce it: see --knobs
-    #[arg(long = "knob", value_name = "NAME=VALUE,...")]
-    pub knob: Vec<Axis>,
+    /// A variable with the values that become arms, beside those where nothing is set and which all are compared with;
+    /// crossed with stock, all policies and other knobs. Any variable will do; of one that the driver announces (see
+    /// --knobs) the values are checked. --set is the same
+    #[arg(long = "knob", visible_alias = "set", value_name = "NAME=V1,V2")]
+    pub knob: Vec<Knob>,
 
     /// Print the switches that the drivers of --driver announce, with their legal values, and exit
     #[arg(long)]
     pub knobs: bool,
-
-    /// Any variable as an axis, crossed with stock and all policies and compared with stock where nothing is set; may be
-    /// given several times
-    #[arg(long = "set", value_name = "NAME=V1,V2")]
-    pub set: Vec<Knob>,
 
     /// A mask as an axis, one bit cleared at a time, such as NAME=0x000fffff
     #[arg(long = "ablate", value_name = "NAME=MASK")]
@@ -197,13 +223,43 @@ pub struct Cli {
     #[arg(long, value_name = "NAME", requires = "ablations")]
     pub narrowest: Option<String>,
 
+    /// An application in the engine's place, as one argument such as 'llama-bench -m MODEL.gguf'. Where it executes it is
+    /// run under each policy, and --metric, --same-output and --check say what is read off it; on a driver that records
+    /// it is counted, and {tokens} must stand in its arguments
+    #[arg(long = "app", value_name = "COMMAND", conflicts_with_all = ["models", "record", "application"])]
+    pub app: Option<Words>,
+
+    /// What the application's rate is: a regular expression whose named group (which names it), first group or whole is a
+    /// number in what it prints on either stream, such as 'tg128 .* (?<tok_s>[0-9.]+) ±' [default: its wall seconds]
+    #[arg(long, value_name = "REGEX")]
+    pub metric: Option<Pattern>,
+
+    /// The application's standard output must be the same under every correct policy
+    #[arg(long, conflicts_with = "check")]
+    pub same_output: bool,
+
+    /// A second command, run after the application under the same policy, whose standard output must be the same
+    #[arg(long, value_name = "COMMAND")]
+    pub check: Option<Words>,
+
+    /// With --check: not its output, but the number that this finds must be the same, within --tolerance
+    #[arg(long, value_name = "REGEX", requires = "check")]
+    pub check_value: Option<Pattern>,
+
+    /// With --check-value: how far the number may be off, such as 0.1%
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, requires = "check_value")]
+    pub tolerance: Option<f64>,
+
+    /// Lines of the output that do not count, such as those with times; may be given several times
+    #[arg(long, value_name = "REGEX")]
+    pub ignore: Vec<Pattern>,
+
     /// For an application of a newer distribution, on shims: take the dynamic loader and libraries of this folder, as
     /// tests/oracles unpacks it
-    #[arg(long, value_name = "FOLDER", requires = "application")]
+    #[arg(long, value_name = "FOLDER")]
     pub root: Option<PathBuf>,
 
-    /// An application to count in the engine's place, on drivers that record without executing; {tokens} in its
-    /// arguments becomes a number
+    /// The same as --app, its words as arguments of their own; {tokens} in them becomes the number of --tokens
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["models", "record"])]
     pub application: Vec<OsString>,
 
@@ -235,26 +291,8 @@ impl Cli {
     /// What no single argument can know: a run is made of whole chunks, so it holds at least one.
     fn check(self) -> Result<Cli, clap::Error> {
         let usage = |kind, message: String| Err(Cli::command().error(kind, message));
-        if !self.application.is_empty() {
-            if !Application::counts_tokens(&self.application) {
-                let message =
-                    "an argument of COMMAND must hold {tokens}, where the number of tokens is to stand";
-                return usage(ErrorKind::MissingRequiredArgument, message.into());
-            }
-            if let Some(driver) = self.drivers.iter().find(|d| !matches!(d, DriverSpec::Shim(_))) {
-                let message = format!(
-                    "--driver {driver}: COMMAND's results cannot be checked, so it is counted only on drivers that record \
-                     without executing: {}",
-                    ShimDriver::names()
-                );
-                return usage(ErrorKind::ArgumentConflict, message);
-            }
-            if self.tokens <= SETUP_TOKENS {
-                let message = format!(
-                    "--tokens must be more than {SETUP_TOKENS} for COMMAND, whose short runs have that many"
-                );
-                return usage(ErrorKind::ValueValidation, message);
-            }
+        if let Err((kind, message)) = self.check_application() {
+            return usage(kind, message);
         }
         if let Some(name) = self.narrowest.as_ref().filter(|n| self.ablations.iter().all(|a| a.name != **n)) {
             let message = format!("--narrowest {name} needs its mask: give --ablate {name}=MASK too");
@@ -275,13 +313,81 @@ impl Cli {
         }
     }
 
+    /// What must fit together where an application stands in the engine's place.
+    fn check_application(&self) -> Result<(), (ErrorKind, String)> {
+        let Some(command) = self.command_line() else {
+            let alone = [
+                ("--metric", self.metric.is_some()),
+                ("--same-output", self.same_output),
+                ("--check", self.check.is_some()),
+                ("--ignore", !self.ignore.is_empty()),
+                ("--root", self.root.is_some()),
+            ];
+            return match alone.iter().find(|(_, given)| *given) {
+                Some((option, _)) => Err((
+                    ErrorKind::MissingRequiredArgument,
+                    format!("{option} is of an application: name one with --app COMMAND, or behind --"),
+                )),
+                None => Ok(()),
+            };
+        };
+        let own = |gate: &&GateName| **gate != GateName::Validation;
+        if let Some(gate) = self.gates.iter().find(own) {
+            return Err((
+                ErrorKind::ArgumentConflict,
+                format!(
+                    "--gates {}: of the gates by name an application takes validation only; --same-output and --check are its \
+                     own",
+                    gate.to_possible_value().map_or_else(String::new, |v| v.get_name().to_string())
+                ),
+            ));
+        }
+        let counts_tokens = Application::counts_tokens(command);
+        if self.drivers.iter().any(|d| matches!(d, DriverSpec::Shim(_))) && !counts_tokens {
+            return Err((
+                ErrorKind::MissingRequiredArgument,
+                "an argument of COMMAND must hold {tokens}, where the number of tokens is to stand: on a driver that \
+                 records, costs are the difference of two lengths"
+                    .into(),
+            ));
+        }
+        if counts_tokens && self.tokens <= SETUP_TOKENS {
+            return Err((
+                ErrorKind::ValueValidation,
+                format!(
+                    "--tokens must be more than {SETUP_TOKENS} for COMMAND, whose short runs have that many"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The application's words, however they were given.
+    pub fn command_line(&self) -> Option<&[OsString]> {
+        match &self.app {
+            Some(words) => Some(&words.0),
+            None => Some(&self.application[..]).filter(|words| !words.is_empty()),
+        }
+    }
+
+    /// Whether every driver that was asked for records without executing.
+    pub fn only_records(&self) -> bool {
+        self.drivers.iter().all(|driver| matches!(driver, DriverSpec::Shim(_)))
+    }
+
     /// The settings of the owner's variables; the first sets nothing.
     ///
     /// # Errors
     ///
     /// In words, when they cannot be crossed.
     pub fn settings(&self) -> Result<Vec<Setting>, String> {
-        variables::settings(&self.set, &self.ablations, self.prefixes)
+        variables::settings(&self.knob, &self.ablations, self.prefixes)
+    }
+
+    /// All variables that are axes, with all of their values.
+    pub fn knobs_given(&self) -> Vec<Knob> {
+        let ablated = |a: &Ablation| Knob { name: a.name.clone(), values: a.values(self.prefixes) };
+        self.knob.iter().cloned().chain(self.ablations.iter().map(ablated)).collect()
     }
 
     /// Tokens in a chunk.
@@ -336,6 +442,27 @@ pub enum Command {
         /// Reports: folders, or report.json files
         reports: Vec<PathBuf>,
     },
+}
+
+/// A gate as it is named on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum GateName {
+    /// Every bit of every logit vector.
+    Bits,
+    /// Perplexity, to 0.1%.
+    Perplexity,
+    /// Every kernel of the engine against its CPU reference.
+    Ops,
+    /// llama.cpp's test-backend-ops (see --backend-ops).
+    BackendOps,
+    /// No hazard that Khronos synchronization validation would see below the layer, beyond those of stock.
+    Validation,
+    /// Pictures through blits, render-to-texture, mip chains and compute-to-draw.
+    Graphics,
+    /// The same in a window, under a virtual X server.
+    Window,
+    /// All of them.
+    All,
 }
 
 /// A kind of device that the owner insists on.
@@ -448,16 +575,37 @@ mod tests {
     }
 
     #[test]
-    fn an_application_needs_a_place_for_its_tokens_and_a_driver_that_records_only() {
+    fn on_a_driver_that_records_an_application_needs_a_place_for_its_tokens() {
         let check = |args: &[&str]| parse(args).and_then(Cli::check);
         let shim = ["--driver", "honeykrisp-shim"];
         assert!(check(&[&shim[..], &["--", "app", "-n", "{tokens}"]].concat()).is_ok());
         for (args, needle) in [
             (vec!["--driver", "honeykrisp-shim", "--", "app", "-n", "7"], "{tokens}"),
-            (vec!["--", "app", "{tokens}"], "record without executing"),
             (vec!["--driver", "honeykrisp-shim", "--tokens", "5", "--", "app", "{tokens}"], "more than 5"),
             (vec!["--driver", "honeykrisp-shim", "--model", "m", "--", "app", "{tokens}"], "--model"),
-            (vec!["--driver", "honeykrisp-shim", "--root", "/r"], "COMMAND"),
+            (vec!["--driver", "honeykrisp-shim", "--root", "/r"], "--app COMMAND"),
+        ] {
+            let error = check(&args).unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+            assert!(error.to_string().contains(needle), "{args:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_application_that_executes_is_given_in_one_argument_or_several() {
+        let check = |args: &[&str]| parse(args).and_then(Cli::check);
+        let one = check(&["--app", "app -p 'two words'", "--same-output", "--metric", "x (.*)"]).unwrap();
+        let several = check(&["--", "app", "-p", "two words"]).unwrap();
+        assert_eq!(one.command_line(), several.command_line());
+        assert_eq!(check(&[]).unwrap().command_line(), None);
+        for (args, needle) in [
+            (vec!["--metric", "x"], "--app COMMAND"),
+            (vec!["--check", "x"], "--app COMMAND"),
+            (vec!["--app", "a", "--metric", "("], "regular expression"),
+            (vec!["--app", "a 'b"], "never closed"),
+            (vec!["--app", "a", "--check", "b", "--same-output"], "--same-output"),
+            (vec!["--app", "a", "--check-value", "b"], "--check <"),
+            (vec!["--app", "a", "--", "b"], "cannot be used with"),
         ] {
             let error = check(&args).unwrap_err();
             assert_eq!(error.exit_code(), 2);

@@ -29,6 +29,8 @@ pub struct Finished {
     pub stdout: Vec<u8>,
     /// What it said on stderr, up to the same limit.
     pub stderr: Vec<u8>,
+    /// Whether more was printed than was kept.
+    pub cut: bool,
     /// Wall time from start to end.
     pub wall: Duration,
     /// CPU time of the child and of the children that it waited for.
@@ -80,7 +82,8 @@ pub fn run(mut command: Command, timeout: Duration, stop: &AtomicBool) -> Result
         stderr.map(|d| d.take(deadline)).unwrap_or_default(),
     );
     waited?;
-    Ok(Finished { status: status?, stdout, stderr, wall, cpu })
+    let cut = stdout.len() >= KEPT || stderr.len() >= KEPT;
+    Ok(Finished { status: status?, stdout, stderr, cut, wall, cpu })
 }
 
 /// CPU time of all children that were waited for.

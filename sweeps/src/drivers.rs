@@ -5,6 +5,7 @@
 //! a vendor id, and it is the driver that turns barriers into flushes. What was asked for and is not here is an
 //! error that says what *is* here; a sweep never falls back to another device in silence.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::str::FromStr;
 
@@ -158,6 +159,23 @@ pub fn choose(
         )));
     }
     Ok(chosen)
+}
+
+/// Whether a device that an application took by itself is what was asked for.
+pub fn fits(spec: &DriverSpec, device: &Device, require: Option<Require>) -> bool {
+    matches(spec, device) && require.is_none_or(|required| satisfies(device, required))
+}
+
+/// The variable by which the loader offers no driver but the named one, by the usual names of their manifests.
+pub fn loader_filter(spec: &DriverSpec) -> Vec<(String, OsString)> {
+    let globs = match spec {
+        DriverSpec::Driver("lavapipe") => "*lvp*,*lavapipe*",
+        DriverSpec::Driver("radv") => "*radeon*,*radv*",
+        DriverSpec::Driver("honeykrisp") => "*asahi*,*honeykrisp*",
+        DriverSpec::Driver("nvidia") => "*nvidia*",
+        _ => return Vec::new(),
+    };
+    vec![("VK_LOADER_DRIVERS_SELECT".into(), globs.into())]
 }
 
 fn matches(spec: &DriverSpec, device: &Device) -> bool {

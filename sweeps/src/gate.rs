@@ -52,6 +52,11 @@ impl Probe {
     pub fn sees_order(self) -> bool {
         self != Self::Validation
     }
+
+    /// Whether the owner's variables, which are a driver's, could show this gate something.
+    pub fn sees_settings(self) -> bool {
+        self != Self::Validation
+    }
 }
 
 /// A way to compare a run with the reference.
@@ -129,6 +134,9 @@ impl Gate {
     /// The cases in which `run` differs from `reference`; empty for a gate that sees the run as a whole.
     pub fn differing(self, reference: &Measured, run: &Measured) -> Vec<String> {
         match self {
+            Self::Perplexity | Self::Value { .. } if !run.perplexity.is_finite() => {
+                vec!["not a number".into()]
+            }
             Self::Bits | Self::Perplexity | Self::Output | Self::Value { .. } => Vec::new(),
             Self::Validation => more(&reference.cases, &run.cases),
             Self::Ops | Self::BackendOps | Self::Graphics | Self::Window => {

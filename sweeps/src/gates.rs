@@ -24,6 +24,9 @@ use crate::plan::{Role, RunSpec, Shuffle, takes_drops};
 /// What is said of a policy that is not meant to be correct where nothing could show it.
 const INCORRECT_ANYWAY: &str = "this policy is not meant to be correct, on any driver";
 
+/// Why nothing is called verified of an application of which nothing is compared.
+const NOTHING_COMPARED: &str = "nothing is compared: give --same-output, or a command with --check";
+
 /// Why a setting has no effect on a driver that records.
 const SAME_PACKETS: &str =
     "every packet that the driver submits, with its mask, is there as often as without the setting";
@@ -169,6 +172,7 @@ impl<'a> Evidence<'a> {
 
     fn gate_status(&self, result: &mut GateResult, knob: u16) -> (Status, Option<String>) {
         let (gate, policy) = (result.gate, result.policy);
+        let knob = if gate.probe().sees_settings() { knob } else { 0 };
         let because = |status, reason: &str| (status, Some(reason.to_string()));
         if !self.executes {
             return because(Status::NotRun, "the device records without executing");
@@ -198,7 +202,7 @@ impl<'a> Evidence<'a> {
         }
         let of_policy = |s: &RunSpec| {
             (s.policy, s.knob, s.probe) == (Some(policy), knob, probe)
-                && matches!(s.role, Role::Timed | Role::InOrder | Role::Shuffled)
+                && matches!(s.role, Role::Timed | Role::InOrder | Role::Shuffled | Role::Soak)
         };
         if let Some((spec, difference)) =
             self.measured(of_policy).find_map(|(spec, m)| Some((spec, gate.difference(reference, m)?)))
@@ -308,6 +312,9 @@ impl<'a> Evidence<'a> {
             }
             (_, Some(difference), _) => (Verdict::Refuted, Some(self.explain(spec, difference))),
             (_, None, Some(failure)) => (Verdict::Failed, Some(failure)),
+            (Role::WithoutLayer, None, None) if self.gates.is_empty() => {
+                (Verdict::Unproven, Some(NOTHING_COMPARED.into()))
+            }
             (Role::WithoutLayer, None, None) => (Verdict::Verified, None),
             (_, None, None) => self.judge_equal_arm(spec, reference),
         }
@@ -333,6 +340,9 @@ impl<'a> Evidence<'a> {
             && self.measured(|s| s.same_arm(spec)).all(|(_, m)| same_stream(reference, m))
         {
             return (Verdict::NoEffect, Some("what was executed is the reference's own stream".into()));
+        }
+        if self.gates.is_empty() {
+            return (Verdict::Unproven, Some(NOTHING_COMPARED.into()));
         }
         if let Some(gate) = with(Status::Blind).or(with(Status::NotRun)) {
             let reason = gate.reason.as_deref().unwrap_or("nothing to compare");

@@ -170,7 +170,7 @@ fn a_survivor_is_named_and_the_gate_still_passes() {
 #[test]
 fn a_drop_that_only_a_second_order_shows_is_caught_once() {
     let mut all = sweep(Policy::AliasOnly, &[], |_| None);
-    for (order, digest) in drop_orders(1).into_iter().zip(["right", "wrong"]) {
+    for (order, digest) in drop_orders(Probe::Main, 1).into_iter().zip(["right", "wrong"]) {
         let spec = RunSpec::dropping(Policy::AliasOnly, 5, order);
         all.push(Observation { spec, outcome: run(spec.policy, digest), wall: Duration::ZERO });
     }

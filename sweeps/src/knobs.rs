@@ -1,17 +1,17 @@
 //! The switches of a driver: which there are, and which values of them make arms.
 //!
 //! A driver reads its settings from variables, and a variable that it does not know does nothing at all. A sweep over a
-//! misspelled name would so measure the same driver several times and call the noise a result. So names and values
-//! are never taken on trust: the drivers of `mesa-patches` announce their knobs to whoever asks, and what was not
-//! announced by the driver in use is an error before the first run.
+//! misspelled name would so measure the same driver several times and call the noise a result. The drivers of
+//! `mesa-patches` announce their knobs to whoever asks: of those, a value that the driver would not take is an error
+//! before the first run, and so is a name that is one of theirs but for a letter or two. Any other variable is taken as it
+//! is, and the report says that nobody vouches for it; whether it does anything shows in what is counted.
 
-use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::str::FromStr;
 
 use serde::Deserialize;
 
 use crate::error::SweepError;
+use crate::variables::{Ablation, Knob as Given};
 
 /// The variables that have a driver announce its knobs; each names a file to which one line of JSON is appended.
 pub const ASK: [&str; 3] = ["RADV_BARRIER_HELP", "HK_BARRIER_HELP", "LP_BARRIER_HELP"];
@@ -58,92 +58,82 @@ pub fn parse(text: &str) -> Vec<Announced> {
     found
 }
 
-/// One `--knob NAME=VALUE,...`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Axis {
-    /// The knob.
-    pub name: String,
-    /// Its values, each an arm.
-    pub values: Vec<String>,
-}
-
-impl FromStr for Axis {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, values) =
-            text.split_once('=').ok_or("a knob is NAME=VALUE or NAME=VALUE,VALUE,...".to_string())?;
-        let mut axis = Axis { name: name.trim().into(), values: Vec::new() };
-        for value in values.split(',').map(str::trim) {
-            if value.is_empty() {
-                return Err(format!("'{text}' holds an empty value"));
-            }
-            if axis.values.iter().any(|known| known == value) {
-                return Err(format!("'{text}' names {value} twice"));
-            }
-            axis.values.push(value.into());
-        }
-        if axis.name.is_empty() { Err(format!("'{text}' names no knob")) } else { Ok(axis) }
-    }
-}
-
-/// All combinations of the axes' values, the last axis fastest; one empty combination where there is no axis.
-pub fn combinations(axes: &[Axis]) -> Vec<Vec<(String, String)>> {
-    axes.iter().fold(vec![Vec::new()], |all, axis| {
-        all.iter()
-            .flat_map(|sofar| {
-                axis.values.iter().map(|value| {
-                    let mut longer = sofar.clone();
-                    longer.push((axis.name.clone(), value.clone()));
-                    longer
-                })
-            })
-            .collect()
-    })
-}
-
-/// A combination as variables of an arm's process.
-pub fn variables(combination: &[(String, String)]) -> Vec<(String, OsString)> {
-    combination.iter().map(|(name, value)| (name.clone(), value.into())).collect()
-}
-
-/// Whether the driver called `label` knows every knob and takes every value.
+/// Whether the driver called `label` takes every value of what it announced, and no name is an announced one misspelled.
+/// Returns the names that nobody announced.
 ///
 /// # Errors
 ///
 /// [`SweepError::Usage`] naming the knob, and what there is instead.
-pub fn check(axes: &[Axis], announced: &[Announced], label: &str) -> Result<(), SweepError> {
-    if axes.is_empty() {
-        return Ok(());
-    }
-    let own = announced.iter().find(|said| said.driver == label);
-    for axis in axes {
-        let Some(own) = own else {
-            return Err(SweepError::Usage(format!(
-                "--knob {}: the driver '{label}' announces no knobs: only drivers that mesa-patches/build made have any \
-                 (--driver patched:radv)",
-                axis.name
-            )));
-        };
-        let Some(knob) = own.knobs.iter().find(|knob| knob.name == axis.name) else {
-            let names: Vec<&str> = own.knobs.iter().map(|knob| knob.name.as_str()).collect();
-            return Err(SweepError::Usage(format!(
-                "--knob {}: the driver '{label}' has no such knob; it has {}",
-                axis.name,
-                names.join(", ")
-            )));
-        };
-        for value in &axis.values {
-            if !knob.takes(value) {
-                return Err(SweepError::Usage(format!(
-                    "--knob {}={value}: the value must be {}",
-                    axis.name,
-                    knob.legal()
-                )));
+pub fn check(knobs: &[Given], announced: &[Announced], label: &str) -> Result<Vec<String>, SweepError> {
+    let own = announced.iter().find(|said| said.driver == label).map_or(&[][..], |own| &own.knobs);
+    let mut unknown = Vec::new();
+    for given in knobs {
+        match own.iter().find(|knob| knob.name == given.name) {
+            Some(knob) => {
+                if let Some(value) = given.values.iter().find(|value| !knob.takes(value)) {
+                    return Err(SweepError::Usage(format!(
+                        "--knob {}={value}: the value must be {}",
+                        given.name,
+                        knob.legal()
+                    )));
+                }
+            }
+            None => {
+                if let Some(meant) = own.iter().find(|knob| is_slip(&given.name, &knob.name)) {
+                    let names: Vec<&str> = own.iter().map(|knob| knob.name.as_str()).collect();
+                    return Err(SweepError::Usage(format!(
+                        "--knob {}: the driver '{label}' has no such knob; is {} meant? It has {}",
+                        given.name,
+                        meant.name,
+                        names.join(", ")
+                    )));
+                }
+                unknown.push(given.name.clone());
             }
         }
     }
-    Ok(())
+    Ok(unknown)
+}
+
+/// A mask that is ablated, and what its driver calls its bits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Masked {
+    ablation: Ablation,
+    bits: Vec<String>,
+}
+
+impl Masked {
+    /// A value in words, where it is the mask without one bit: which one, by the driver's name for it if it has one.
+    pub fn say(&self, name: &str, value: &str) -> Option<String> {
+        let mask = self.ablation.mask;
+        let bit = mask.set().find(|bit| mask.with(mask.bits & !(1 << bit)).to_string() == value)?;
+        let called = self.bits.get(bit as usize).map(|bit| format!(" ({bit})")).unwrap_or_default();
+        (self.ablation.name == name).then(|| format!("{name} without bit {bit}{called}"))
+    }
+}
+
+/// The masks that are ablated, with the names that the driver called `label` gave their bits.
+pub fn masks(ablations: &[Ablation], announced: &[Announced], label: &str) -> Vec<Masked> {
+    let own = announced.iter().find(|said| said.driver == label).map_or(&[][..], |own| &own.knobs);
+    let bits =
+        |name: &str| own.iter().find(|knob| knob.name == name).map_or_else(Vec::new, |k| k.bits.clone());
+    ablations.iter().map(|a| Masked { ablation: a.clone(), bits: bits(&a.name) }).collect()
+}
+
+/// Whether one name becomes the other by at most two letters more, less or changed.
+fn is_slip(given: &str, known: &str) -> bool {
+    let (a, b): (Vec<char>, Vec<char>) = (given.chars().collect(), known.chars().collect());
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let change = corner + usize::from(x != y);
+            corner = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(corner + 1);
+        }
+    }
+    row[b.len()] <= 2
 }
 
 impl Knob {
@@ -205,28 +195,37 @@ mod tests {
         parse(&LINE.replace('\n', ""))
     }
 
-    fn axes(words: &[&str]) -> Vec<Axis> {
+    fn given(words: &[&str]) -> Vec<Given> {
         words.iter().map(|word| word.parse().unwrap()).collect()
     }
 
     fn refused(words: &[&str], label: &str) -> String {
-        let error = check(&axes(words), &announced(), label).unwrap_err();
+        let error = check(&given(words), &announced(), label).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         error.to_string()
     }
 
     #[test]
     fn knobs_that_the_driver_announced_are_taken() {
-        check(&axes(&["RADV_SKIP=0,1", "RADV_MASK=0xff,254", "RADV_SINK=stderr"]), &announced(), "radv")
-            .unwrap();
-        check(&[], &[], "nvidia").unwrap();
+        let words = ["RADV_SKIP=0,1", "RADV_MASK=0xff,254", "RADV_SINK=stderr"];
+        assert!(check(&given(&words), &announced(), "radv").unwrap().is_empty());
+        assert!(check(&[], &[], "nvidia").unwrap().is_empty());
     }
 
     #[test]
-    fn an_unknown_knob_is_an_error_that_names_those_there_are() {
-        assert!(refused(&["RADV_SKIPP=1"], "radv").contains("RADV_SKIP, RADV_MASK"));
+    fn a_knob_that_nobody_announced_is_taken_and_named() {
+        assert_eq!(check(&given(&["RADV_DEBUG=zerovram"]), &announced(), "radv").unwrap(), ["RADV_DEBUG"]);
         // Another driver's announcement is none of this one's.
-        assert!(refused(&["RADV_SKIP=1"], "lavapipe").contains("announces no knobs"));
+        assert_eq!(check(&given(&["RADV_SKIP=yes"]), &announced(), "lavapipe").unwrap(), ["RADV_SKIP"]);
+    }
+
+    #[test]
+    fn a_slip_of_an_announced_name_is_an_error_that_names_those_there_are() {
+        for slip in ["RADV_SKIPP=1", "RADV_SKP=1", "RADV_KSIP=1", "radv_SKIP=1", "RADV_MSK=1"] {
+            let refused = check(&given(&[slip]), &announced(), "radv");
+            assert_eq!(refused.is_err(), slip != "radv_SKIP=1", "{slip}: four letters are another name");
+        }
+        assert!(refused(&["RADV_SKIPP=1"], "radv").contains("RADV_SKIP, RADV_MASK"));
     }
 
     #[test]
@@ -238,18 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_has_a_name_and_values() {
-        for wrong in ["RADV_SKIP", "=1", "RADV_SKIP=", "RADV_SKIP=1,", "RADV_SKIP=1,1"] {
-            assert!(wrong.parse::<Axis>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn axes_are_crossed() {
-        let all = combinations(&axes(&["A=1,2", "B=3,4"]));
-        let shown: Vec<String> = all.iter().map(|c| c.iter().map(|(_, v)| v.as_str()).collect()).collect();
-        assert_eq!(shown, ["13", "14", "23", "24"]);
-        assert_eq!(combinations(&[]), [vec![]]);
+    fn a_cleared_bit_has_the_drivers_name_for_it() {
+        let ablated = ["RADV_MASK=0x3f".parse().unwrap()];
+        let masked = &masks(&ablated, &announced(), "radv")[0];
+        assert_eq!(masked.say("RADV_MASK", "0x3d").as_deref(), Some("RADV_MASK without bit 1 (B)"));
+        assert_eq!(masked.say("RADV_MASK", "0x1f").as_deref(), Some("RADV_MASK without bit 5"));
+        assert_eq!(masked.say("RADV_MASK", "0x3f"), None);
+        assert_eq!(masked.say("OTHER", "0x3d"), None);
     }
 
     #[test]

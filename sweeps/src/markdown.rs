@@ -40,7 +40,6 @@ of two lengths. It says nothing about the speed of a GPU.
 a token waits for the processor. Under `busy N` each logical processor has N neighbours that never rest.
 ";
 
-const PER_TOKEN: &str = "Dispatches and barriers are per token.";
 const PER_TOKEN_RECORDED: &str = "**The device is played by a shim: nothing was executed and no gate was run.** Dispatches, \
                                   barriers and CPU time are per token.";
 
@@ -61,15 +60,18 @@ pub fn render(report: &Report) -> String {
                 escape(&d.api_version),
                 d.kind,
                 match (arm.executes, arm.verdict) {
-                    (_, Verdict::NotRun) => "**Nothing was run.**",
-                    (true, _) => PER_TOKEN,
-                    (false, _) => PER_TOKEN_RECORDED,
+                    (_, Verdict::NotRun) => "**Nothing was run.**".to_string(),
+                    (true, _) => format!("Dispatches and barriers are per {}.", table::per(&arms)),
+                    (false, _) => PER_TOKEN_RECORDED.to_string(),
                 }
             ));
         }
         text.push_str(&format!("{}\n", arm_table(&arms)));
-        let lines =
-            table::answers(&arms).into_iter().chain(table::reasons(&arms)).chain(table::caches(&arms));
+        let lines = table::answers(&arms)
+            .into_iter()
+            .chain(table::reasons(&arms))
+            .chain(table::costs(&arms))
+            .chain(table::caches(&arms));
         let lines: String = lines.map(|line| format!("- {}\n", escape(&line))).collect();
         if !lines.is_empty() {
             text.push_str(&format!("\n{lines}"));
@@ -92,6 +94,13 @@ pub fn render(report: &Report) -> String {
             .collect();
         if !reasons.is_empty() {
             text.push_str(&format!("\n{}", reasons.concat()));
+        }
+    }
+    let soaks = table::soaks(report);
+    if !soaks.is_empty() {
+        text.push_str("\n## Soak\n\n");
+        for line in soaks {
+            text.push_str(&format!("- {}\n", escape(&line)));
         }
     }
     if !report.notes.is_empty() {
@@ -162,7 +171,8 @@ fn counted(arm: &Arm) -> String {
                 };
                 format!(", rate {:.3} of stock's [{:.3}, {:.3}]{words}", r.ratio, r.lo, r.hi)
             });
-            format!("{emitted:.0} barriers a token reach the driver where {asked:.0} are asked for{ratio}")
+            let per = table::per(&[arm]);
+            format!("{emitted:.0} barriers a {per} reach the driver where {asked:.0} are asked for{ratio}")
         }
         _ => "no counts".into(),
     }
@@ -203,6 +213,15 @@ fn what_was_run(report: &Report) -> String {
             "{host} Each run decodes {} tokens in chunks of {} through the decode path; {} timed runs an arm, interleaved; \
              {} single drops asked for; seed {}.\n",
             s.tokens, s.ctx, s.reps, s.drops, s.seed
+        ),
+        Some(command) if report.arms.iter().any(|a| a.executes) => format!(
+            "{host} Each run is `{}`{}; {} timed runs an arm, interleaved; {} single drops asked for; seed {}. Compared: {}.\n",
+            command.replace('`', "'"),
+            if command.contains("{tokens}") { format!(" with {} tokens", s.tokens) } else { String::new() },
+            s.reps,
+            s.drops,
+            s.seed,
+            s.check.as_deref().map_or("nothing".into(), escape),
         ),
         Some(command) => format!(
             "{host} Each run is `{}` with {} tokens; {} timed runs an arm, interleaved, each with a short one of \

@@ -27,6 +27,7 @@ fn arm(policy: Option<&str>, role: ArmRole, verdict: Verdict) -> Arm {
         model: "embedded".into(),
         policy: policy.map(Into::into),
         shuffle: "off".into(),
+        measured: None,
         knobs: BTreeMap::new(),
         part: None,
         role,
@@ -42,6 +43,7 @@ fn arm(policy: Option<&str>, role: ArmRole, verdict: Verdict) -> Arm {
         cpu_us_per_token: None,
         cpu_us_interval: None,
         wall_us_per_token: None,
+        costs: vec![],
         gpu_us_per_token: None,
         perplexity: Some(Perplexity { value: 4.25, stderr: Some(0.1) }),
         logits_digest: Some("0123456789abcdef".into()),
@@ -75,6 +77,7 @@ fn report(arms: Vec<Arm>) -> Report {
             busy: vec![],
             precision: None,
             application: None,
+            check: None,
         },
         arms,
         gates: vec![GateReport {
@@ -89,6 +92,7 @@ fn report(arms: Vec<Arm>) -> Report {
             mutation: Some(Mutation { caught: 11, tried: 12, survivors: vec![0], failed: vec![] }),
             reason: None,
         }],
+        soaks: vec![],
         notes: vec!["a note".into()],
         timeline: vec![],
     }

@@ -144,6 +144,9 @@ impl Failure {
     pub fn kind(&self) -> String {
         match self {
             Self::Start(_) => "not started".into(),
+            Self::Exit { stderr, .. } | Self::Signal { stderr, .. } if lost_device(stderr) => {
+                "device lost".into()
+            }
             Self::Exit { status, .. } => format!("exit status {status}"),
             Self::Signal { signal, .. } => format!("crash, {signal}"),
             Self::Timeout(_) => "hang".into(),
@@ -153,6 +156,12 @@ impl Failure {
             }
         }
     }
+}
+
+/// Whether a program says that its device was lost, in Vulkan's words or the engine's.
+fn lost_device(stderr: &str) -> bool {
+    let stderr = stderr.to_lowercase();
+    ["device_lost", "devicelost", "device lost", "device was lost"].iter().any(|words| stderr.contains(words))
 }
 
 fn said(stderr: &str) -> String {

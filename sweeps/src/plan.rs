@@ -59,6 +59,8 @@ pub enum Role {
     InOrder,
     /// A correct policy under a permuted order.
     Shuffled,
+    /// One of many repetitions, in order, to see how often something goes wrong.
+    Soak,
     /// Wrong on purpose: must be noticed.
     Control,
     /// One barrier withheld on purpose: should be noticed.
@@ -96,6 +98,10 @@ impl RunSpec {
         probe: Probe::Main,
     };
 
+    /// The run by which an application's device is found out.
+    pub const FIRST: RunSpec =
+        RunSpec { role: Role::Setup, policy: Some(Policy::Stock), ..RunSpec::WITHOUT_LAYER };
+
     fn new(role: Role, policy: Policy, shuffle: Shuffle) -> RunSpec {
         RunSpec { role, policy: Some(policy), shuffle, mutate: None, round: 0, knob: 0, probe: Probe::Main }
     }
@@ -103,6 +109,11 @@ impl RunSpec {
     /// A run of the policy with barrier `k` withheld.
     pub fn dropping(policy: Policy, k: u64, shuffle: Shuffle) -> RunSpec {
         RunSpec { mutate: Some(k), ..RunSpec::new(Role::Drop, policy, shuffle) }
+    }
+
+    /// The `n`-th repetition of the policy, counted from 0.
+    pub fn soaking(policy: Policy, n: u32) -> RunSpec {
+        RunSpec { round: n, ..RunSpec::new(Role::Soak, policy, Shuffle::Off) }
     }
 
     /// Whether the packet counter is to be in the process, on a driver where it can be: in the runs that are counted
@@ -156,6 +167,7 @@ impl fmt::Display for RunSpec {
             Role::Setup => f.write_str(" (set-up)"),
             Role::Packets => f.write_str(" (packets)"),
             Role::Short => f.write_str(" (short)"),
+            Role::Soak => write!(f, " (soak {})", self.round + 1),
             Role::WithoutLayer | Role::Timed | Role::InOrder | Role::Shuffled | Role::Drop => Ok(()),
         }
     }
@@ -190,6 +202,29 @@ pub fn fixed_runs(policies: &[Policy], settings: u16, reps: u32, seed: u64) -> V
         runs.extend(correct.map(|p| RunSpec { knob, ..RunSpec::new(Role::Shuffled, p, Shuffle::Reverse) }));
     }
     runs.push(RunSpec::new(Role::Control, Policy::None, Shuffle::Reverse));
+    runs
+}
+
+/// The runs of a gate's own program under the policies beside `stock`, with nothing set and under each setting: in
+/// order, and, where order shows anything, reversed and under one seed; then the control.
+pub fn probe_runs(probe: Probe, policies: &[Policy], settings: u16, seed: u64) -> Vec<RunSpec> {
+    let correct =
+        || std::iter::once(Policy::Stock).chain(policies.iter().copied().filter(|p| p.is_correct()));
+    let run = |role, policy, shuffle, knob| RunSpec { probe, knob, ..RunSpec::new(role, policy, shuffle) };
+    let settings = if probe.sees_settings() { settings } else { 0 };
+    let mut runs = Vec::new();
+    for knob in 0..=settings {
+        runs.extend(correct().map(|p| run(Role::InOrder, p, Shuffle::Off, knob)));
+        if probe.sees_order() {
+            runs.extend(correct().map(|p| run(Role::Shuffled, p, Shuffle::Reverse, knob)));
+        }
+        if probe.sees_order() && knob == 0 {
+            let seeded = correct().filter(|p| *p != Policy::Stock);
+            runs.extend(seeded.map(|p| run(Role::Shuffled, p, Shuffle::Seed(seed), knob)));
+        }
+    }
+    let order = if probe.sees_order() { Shuffle::Reverse } else { Shuffle::Off };
+    runs.push(run(Role::Control, Policy::None, order, 0));
     runs
 }
 
@@ -261,12 +296,18 @@ pub fn round(policies: &[Policy], settings: u16, round: u32) -> Vec<RunSpec> {
     order
 }
 
-/// The runs that decide whether a setting passes under `stock`: in order, and reversed.
-pub fn narrow_runs(knob: u16) -> [RunSpec; 2] {
-    [
+/// The runs that decide whether a setting passes under `stock`: in order, and reversed, of the program that is swept and
+/// of those of its gates.
+pub fn narrow_runs(knob: u16, probes: &[Probe]) -> Vec<RunSpec> {
+    let mut runs = vec![
         RunSpec { knob, ..RunSpec::new(Role::Timed, Policy::Stock, Shuffle::Off) },
         RunSpec { knob, ..RunSpec::new(Role::Shuffled, Policy::Stock, Shuffle::Reverse) },
-    ]
+    ];
+    for probe in probes.iter().copied().filter(|p| *p != Probe::Main && p.sees_settings()) {
+        runs.push(RunSpec { knob, probe, ..RunSpec::new(Role::InOrder, Policy::Stock, Shuffle::Off) });
+        runs.push(RunSpec { knob, probe, ..RunSpec::new(Role::Shuffled, Policy::Stock, Shuffle::Reverse) });
+    }
+    runs
 }
 
 /// The seeds of the shuffled arms.
@@ -275,8 +316,8 @@ pub fn seeds(seed: u64) -> impl Iterator<Item = u64> {
 }
 
 /// The orders under which a drop is tried, one after the other until it is noticed.
-pub fn drop_orders(seed: u64) -> [Shuffle; 2] {
-    [Shuffle::Reverse, Shuffle::Seed(seed)]
+pub fn drop_orders(probe: Probe, seed: u64) -> Vec<Shuffle> {
+    if probe.sees_order() { vec![Shuffle::Reverse, Shuffle::Seed(seed)] } else { vec![Shuffle::Off] }
 }
 
 /// A sample of `count` different barriers out of `emitted`, in ascending order: `emitted` is cut into `count` equal

@@ -55,6 +55,9 @@ pub struct Report {
     pub arms: Vec<Arm>,
     /// Every gate for every policy, with the drops behind its mutation score.
     pub gates: Vec<GateReport>,
+    /// How often something went wrong in many repetitions; empty where none were asked for.
+    #[serde(default)]
+    pub soaks: Vec<SoakReport>,
     /// What a reader must know before believing the numbers, in sentences.
     pub notes: Vec<String>,
     /// Every run in the order in which they were made, with when and how long.
@@ -107,6 +110,31 @@ pub struct Run {
     pub result: String,
 }
 
+/// What many repetitions of one policy gave.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SoakReport {
+    /// The driver's short name.
+    pub driver: String,
+    /// The device's name.
+    pub device: String,
+    /// The model.
+    pub model: String,
+    /// The policy.
+    pub policy: String,
+    /// Tokens decoded; of an application without a number of tokens, its runs.
+    pub tokens: u64,
+    /// Records, each with a digest of its own: chunks of the text, or runs of an application.
+    pub records: u64,
+    /// Records that are not the reference's.
+    pub bad: u64,
+    /// Runs that gave no records.
+    pub failed: u64,
+    /// The share of bad records.
+    pub rate: f64,
+    /// The true share is below this with 95% confidence; with none bad, 3 in as many as there are records.
+    pub bound: f64,
+}
+
 /// The machine that ran the sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
@@ -154,6 +182,18 @@ pub struct Settings {
     /// The application that stood in the engine's place, without the folders in its arguments.
     #[serde(default)]
     pub application: Option<String>,
+    /// What of the application must be the same under every correct policy, in words; null where nothing is compared.
+    #[serde(default)]
+    pub check: Option<String>,
+}
+
+/// What an application is measured by, which stands in the engine's place and executes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Measured {
+    /// The metric's name. Its values stand where the engine's have tokens a second.
+    pub metric: String,
+    /// What counts are of: `token`, or `run`, then the whole of one.
+    pub per: String,
 }
 
 /// Why an arm is there.
@@ -192,6 +232,10 @@ pub struct Arm {
     /// Of a merged report: the arm of the plan. It is compared with the reference of the same part only.
     #[serde(default)]
     pub part: Option<u32>,
+    /// Of an application that executes: what it is measured by. Then `tok_s` holds its metric, `perplexity` the number of
+    /// its check and `logits_digest` the digest of what is compared.
+    #[serde(default)]
+    pub measured: Option<Measured>,
     /// Why the arm is there.
     pub role: ArmRole,
     /// Runs that gave numbers.
@@ -224,6 +268,10 @@ pub struct Arm {
     /// processor needs, and no GPU whatever could be handed tokens faster.
     #[serde(default)]
     pub wall_us_per_token: Option<Rate>,
+    /// What one event costs here, by the difference to another arm; empty where counts or times are not known or do not
+    /// differ.
+    #[serde(default)]
+    pub costs: Vec<EventCost>,
     /// Device time of one token, microseconds, median; null where it was not measured.
     pub gpu_us_per_token: Option<f64>,
     /// Perplexity of the text; null where it was not a finite number or there was no run.
@@ -239,6 +287,19 @@ pub struct Arm {
     /// The cases that failed, such as `bits, shuffle reverse`, sorted: arms that fail alike have equal lists.
     #[serde(default)]
     pub failing: Vec<String>,
+}
+
+/// What one event costs, as the difference of two arms: of time, by the difference of their numbers of events.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EventCost {
+    /// `barrier emitted` by the layer, or the driver's `flush` or `link`.
+    pub event: String,
+    /// `token`, the time of a whole token, or `CPU`, this machine's time for it.
+    pub time: String,
+    /// How many events a token has fewer than the other arm; negative where it has more.
+    pub fewer: f64,
+    /// Microseconds an event, formed within each round; what an arm that has fewer events wins with each.
+    pub us: Rate,
 }
 
 /// What stands in a driver's own command stream for one token. What the hardware does not have is null.

@@ -8,7 +8,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use crate::gates::{Status, Verdict};
-use crate::report::{Arm, ArmRole, CacheReport, GateReport, Rate, Report};
+use crate::report::{Arm, ArmRole, CacheReport, EventCost, GateReport, Rate, Report, SoakReport};
 use crate::stats::comparison::{Answer, clause};
 
 /// The arms of one device and model, in groups that share both, in the order of the report.
@@ -22,8 +22,9 @@ pub fn groups(report: &Report) -> Vec<(String, Vec<&Arm>)> {
         };
         let knobs: String = arm.knobs.iter().map(|(name, value)| format!(", {name} {value}")).collect();
         let part = arm.part.map_or(String::new(), |n| format!(", arm {n} of the plan"));
+        let what = if arm.measured.is_some() { "application" } else { "model" };
         let title =
-            format!("{} on {}, model {}{knobs}{part}{records}", arm.driver, arm.device.name, arm.model);
+            format!("{} on {}, {what} {}{knobs}{part}{records}", arm.driver, arm.device.name, arm.model);
         match groups.iter_mut().find(|(t, _)| *t == title) {
             Some((_, arms)) => arms.push(arm),
             None => groups.push((title, vec![arm])),
@@ -36,8 +37,13 @@ pub fn groups(report: &Report) -> Vec<(String, Vec<&Arm>)> {
 pub fn render(report: &Report) -> String {
     let mut text = String::new();
     for (title, arms) in groups(report) {
-        text.push_str(&format!("{title}; dispatches and barriers per token\n{}\n", arm_table(&arms)));
-        for line in answers(&arms).into_iter().chain(reasons(&arms)).chain(caches(&arms)) {
+        text.push_str(&format!(
+            "{title}; dispatches and barriers per {}\n{}\n",
+            per(&arms),
+            arm_table(&arms)
+        ));
+        let lines = answers(&arms).into_iter().chain(reasons(&arms)).chain(costs(&arms)).chain(caches(&arms));
+        for line in lines {
             text.push_str(&format!("  {line}\n"));
         }
         text.push('\n');
@@ -51,10 +57,25 @@ pub fn render(report: &Report) -> String {
             }
         }
     }
+    for line in soaks(report) {
+        text.push_str(&format!("{line}\n"));
+    }
     for note in &report.notes {
         text.push_str(&format!("Note: {note}\n"));
     }
     text
+}
+
+/// What the repetitions gave, in lines.
+pub fn soaks(report: &Report) -> Vec<String> {
+    let line = |s: &SoakReport| {
+        let failed = if s.failed > 0 { format!("; {} runs gave nothing", s.failed) } else { String::new() };
+        format!(
+            "Soak of {} on {}, {}: {} bad records of {}, over {} tokens; the true rate is below {:.1e} with 95% confidence{failed}",
+            s.policy, s.device, s.model, s.bad, s.records, s.tokens, s.bound
+        )
+    };
+    report.soaks.iter().map(line).collect()
 }
 
 /// The arms of a driver that records without executing as a table: counts and the CPU's time, and no column that could
@@ -107,6 +128,25 @@ pub fn answers(arms: &[&Arm]) -> Vec<String> {
     }))
 }
 
+/// What events cost, in lines.
+pub fn costs(arms: &[&Arm]) -> Vec<String> {
+    let of = |arm: &Arm, cost: &EventCost| {
+        let (more, fewer) = if cost.fewer < 0.0 { ("more", -cost.fewer) } else { ("fewer", cost.fewer) };
+        let what = if cost.time == "CPU" { "of CPU time" } else { "of a token" };
+        format!(
+            "{}: {:.3} us [{:.3}, {:.3}] {what} per {}, of which it has {} {more} a token{}",
+            arm_name(arm),
+            cost.us.median,
+            cost.us.lo,
+            cost.us.hi,
+            cost.event,
+            count(fewer),
+            if cost.us.lo <= 0.0 && cost.us.hi >= 0.0 { " (not told from none)" } else { "" }
+        )
+    };
+    arms.iter().flat_map(|arm| arm.costs.iter().map(move |cost| of(arm, cost))).collect()
+}
+
 /// Why arms are called what they are, in lines; arms with one reason share a line.
 pub fn reasons(arms: &[&Arm]) -> Vec<String> {
     shared(arms.iter().filter_map(|arm| Some((arm_name(arm), arm.reason.clone()?))))
@@ -145,8 +185,12 @@ pub fn arm_table(arms: &[&Arm]) -> String {
     if arms.iter().any(|a| !a.executes) {
         return recorded_table(arms);
     }
-    let header =
-        ["arm", "dispatches", "asked", "emitted", "tok/s", "vs stock", "perplexity", "bits", "verdict"];
+    let measured = arms.iter().find_map(|arm| arm.measured.as_ref());
+    let (rate, number, bits) = match measured {
+        None => ("tok/s", "perplexity", "bits"),
+        Some(measured) => (measured.metric.as_str(), "value", "output"),
+    };
+    let header = ["arm", "dispatches", "asked", "emitted", rate, "vs stock", number, bits, "verdict"];
     let reference =
         arms.iter().find(|a| a.role == ArmRole::Reference).and_then(|a| a.logits_digest.as_deref());
     let rows = arms.iter().map(|arm| {
@@ -156,10 +200,12 @@ pub fn arm_table(arms: &[&Arm]) -> String {
             arm.barriers_asked_per_token.map_or_else(dash, count),
             arm.barriers_emitted_per_token.map_or_else(dash, count),
             arm.tok_s.filter(|_| is_comparable(arm)).map_or_else(dash, |r| {
+                let text =
+                    |value: f64| if measured.is_some() { figures(value) } else { format!("{value:.1}") };
                 if r.n > 1 {
-                    format!("{:.1} [{:.1}, {:.1}]", r.median, r.lo, r.hi)
+                    format!("{} [{}, {}]", text(r.median), text(r.lo), text(r.hi))
                 } else {
-                    format!("{:.1}", r.median)
+                    text(r.median)
                 }
             }),
             arm.vs_stock
@@ -167,7 +213,7 @@ pub fn arm_table(arms: &[&Arm]) -> String {
                 .map_or_else(dash, |r| format!("{:.3} [{:.3}, {:.3}]", r.ratio, r.lo, r.hi)),
             match arm.perplexity {
                 Some(p) => perplexity(p.value),
-                None if arm.runs > 0 && arm.executes => "not finite".into(),
+                None if arm.runs > 0 && arm.executes && measured.is_none() => "not finite".into(),
                 None => dash(),
             },
             arm.logits_digest.as_deref().map_or_else(dash, |digest| {
@@ -182,6 +228,20 @@ pub fn arm_table(arms: &[&Arm]) -> String {
         ]
     });
     table(&header, rows, &[1, 2, 3, 4, 5])
+}
+
+/// A metric of which nothing is known, with four figures that count.
+pub fn figures(value: f64) -> String {
+    let whole = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
+    format!("{value:.0$}", (3 - whole).clamp(0, 9) as usize)
+}
+
+/// What counts are of: a token, or the whole run of an application.
+pub fn per(arms: &[&Arm]) -> &'static str {
+    match arms.iter().find_map(|arm| arm.measured.as_ref()) {
+        Some(measured) if measured.per == "run" => "run",
+        _ => "token",
+    }
 }
 
 /// A perplexity as people read it: garbage runs into hundreds of digits, of which none means anything.
@@ -322,6 +382,13 @@ fn count(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::perplexity;
+
+    #[test]
+    fn a_metric_has_four_figures_that_count() {
+        for (value, text) in [(1234.5, "1234"), (12.3456, "12.35"), (0.012345, "0.01235"), (0.0, "0.000")] {
+            assert_eq!(super::figures(value), text);
+        }
+    }
 
     #[test]
     fn a_perplexity_of_garbage_stays_short() {

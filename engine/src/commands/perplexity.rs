@@ -28,6 +28,7 @@ pub(super) fn execute(common: &Common, args: &PerplexityArgs) -> Result<(), Erro
     let task = Task::new(&tokens, loaded.tokenizer.leading_token(), args.ctx, args.tokens)?;
     let bar = progress(task.tokens(), "tokens");
 
+    let mut records = args.record_digests.then(Records::default);
     let (device, score, logits_digest, decode, via);
     match args.via {
         ViaArg::Decode => {
@@ -38,7 +39,11 @@ pub(super) fn execute(common: &Common, args: &PerplexityArgs) -> Result<(), Erro
                 if first {
                     session.reset();
                 }
-                score(session.step(token)?);
+                let logits = session.step(token)?;
+                if let Some(records) = &mut records {
+                    records.add(first, logits);
+                }
+                score(logits);
                 bar.inc(1);
                 Ok::<_, Error>(())
             })?;
@@ -56,6 +61,9 @@ pub(super) fn execute(common: &Common, args: &PerplexityArgs) -> Result<(), Erro
                 }
                 let logits = reference.step(token);
                 update_digest(&mut digest, &logits);
+                if let Some(records) = &mut records {
+                    records.add(first, &logits);
+                }
                 score(&logits);
                 bar.inc(1);
                 Ok::<_, Error>(())
@@ -83,9 +91,36 @@ pub(super) fn execute(common: &Common, args: &PerplexityArgs) -> Result<(), Erro
         perplexity,
         per_byte,
         logits_digest,
+        record_digests: records.map(Records::finish),
         decode,
     };
     if common.json { print_json(&result) } else { print_text(&table(&result)) }
+}
+
+/// Digests of the logits, chunk by chunk.
+#[derive(Default)]
+struct Records {
+    done: Vec<String>,
+    open: Option<blake3::Hasher>,
+}
+
+impl Records {
+    /// Adds the logits of a step, which may be the `first` of its chunk.
+    fn add(&mut self, first: bool, logits: &[f32]) {
+        if first {
+            self.close();
+        }
+        update_digest(self.open.get_or_insert_default(), logits);
+    }
+
+    fn close(&mut self) {
+        self.done.extend(self.open.take().map(|open| open.finalize().to_hex().to_string()));
+    }
+
+    fn finish(mut self) -> Vec<String> {
+        self.close();
+        self.done
+    }
 }
 
 fn table(r: &results::Perplexity) -> String {

@@ -53,6 +53,7 @@ impl Sweep<'_> {
         else {
             return Ok(());
         };
+        let probes = targets[i].0.probes();
         let found = narrowest(ablation.mask, |mask| -> Result<bool, SweepError> {
             let setting: Setting = vec![(ablation.name.clone(), mask.to_string())];
             let known = targets[i].0.settings.iter().position(|s| *s == setting);
@@ -65,14 +66,14 @@ impl Sweep<'_> {
                     (target.settings.len() - 1) as u16
                 }
             };
-            for spec in narrow_runs(knob) {
+            for spec in narrow_runs(knob, &probes) {
                 if !targets[i].0.observations.iter().any(|o| o.spec == spec) {
                     self.progress.expect(1);
                     self.make(targets, i, &spec)?;
                 }
             }
             let evidence = targets[i].0.evidence();
-            Ok(narrow_runs(knob).iter().all(|spec| {
+            Ok(narrow_runs(knob, &probes).iter().all(|spec| {
                 let run = evidence.observations.iter().find(|o| o.spec == *spec);
                 run.is_some_and(|o| o.outcome.as_ref().is_ok_and(|m| evidence.difference(spec, m).is_none()))
             }))
@@ -88,6 +89,23 @@ impl Sweep<'_> {
         Ok(())
     }
 
+    /// The repetitions of `stock` and every correct policy, until each has decoded as many tokens as were asked for. Those
+    /// of a run that gave nothing are counted too: a policy that only crashes comes to its end.
+    pub(super) fn make_soaks(&mut self, targets: &mut [(Target, Job)], i: usize) -> Result<(), SweepError> {
+        let Some(wanted) = self.cli.soak else { return Ok(()) };
+        let tokens = targets[i].1.tokens.max(1);
+        let rounds = u32::try_from(wanted.div_ceil(tokens)).unwrap_or(u32::MAX);
+        let correct = targets[i].0.policies.iter().copied().filter(|p| p.is_correct());
+        let policies: Vec<Policy> = std::iter::once(Policy::Stock).chain(correct).collect();
+        self.progress.expect(i64::from(rounds) * policies.len() as i64);
+        for policy in policies {
+            for n in 0..rounds {
+                self.make(targets, i, &RunSpec::soaking(policy, n))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Single drops, each tried under one order after the other until the strictest gate notices. A policy that has
     /// already been refuted, or whose runs fail, gets none: the question is then settled.
     pub(super) fn make_drops(
@@ -95,20 +113,21 @@ impl Sweep<'_> {
         targets: &mut [(Target, Job)],
         i: usize,
         policy: Policy,
+        probe: Probe,
     ) -> Result<(), SweepError> {
         let wanted = i64::from(self.cli.drops);
         let target = &targets[i].0;
-        let ks = match (sound(target, policy), emitted_per_submission(target, policy)) {
+        let ks = match (sound(target, policy, probe), emitted_per_submission(target, policy, probe)) {
             (true, Some(emitted)) => sample(emitted, self.cli.drops, self.cli.seed),
             _ => Vec::new(),
         };
         self.progress.expect(ks.len() as i64 - wanted);
         for k in ks {
-            for (n, order) in drop_orders(self.cli.seed).into_iter().enumerate() {
+            for (n, order) in drop_orders(probe, self.cli.seed).into_iter().enumerate() {
                 if n > 0 {
                     self.progress.expect(1);
                 }
-                self.make(targets, i, &RunSpec::dropping(policy, k, order))?;
+                self.make(targets, i, &RunSpec { probe, ..RunSpec::dropping(policy, k, order) })?;
                 if targets[i].0.observations.last().is_none_or(|o| differs(&targets[i].0, o)) {
                     break;
                 }
@@ -122,28 +141,42 @@ fn differs(target: &Target, o: &Observation) -> bool {
     o.outcome.as_ref().is_ok_and(|m| target.evidence().difference(&o.spec, m).is_some())
 }
 
-/// Whether all runs of the policy so far gave the reference's numbers.
-fn sound(target: &Target, policy: Policy) -> bool {
+/// Whether all runs of the policy so far gave the answers of `probe`'s reference.
+fn sound(target: &Target, policy: Policy, probe: Probe) -> bool {
     let failed = target
         .observations
         .iter()
-        .filter(|o| matches!(o.spec.role, Role::Timed | Role::Shuffled) && o.spec.probe == Probe::Main)
-        .any(|o| (o.spec.policy, o.spec.knob) == (Some(policy), 0) && o.outcome.is_err());
+        .filter(|o| matches!(o.spec.role, Role::Timed | Role::InOrder | Role::Shuffled))
+        .any(|o| {
+            (o.spec.policy, o.spec.knob, o.spec.probe) == (Some(policy), 0, probe) && o.outcome.is_err()
+        });
     let evidence = target.evidence();
     let fails = |gate| evidence.judge_gate(gate, policy).status == Status::Fail;
-    !failed && !evidence.gates_of(Probe::Main).any(fails)
+    !failed && evidence.reference_of(probe).is_some() && !evidence.gates_of(probe).any(fails)
 }
 
-/// Barriers that the policy's timed arm emits for one submission of a token: the layer counts the barrier to withhold
-/// anew after each of them.
-fn emitted_per_submission(target: &Target, policy: Policy) -> Option<u64> {
-    let of_policy =
-        |o: &&Observation| (o.spec.policy, o.spec.role, o.spec.knob) == (Some(policy), Role::Timed, 0);
+/// Barriers that the policy emits for one submission: the layer counts the barrier to withhold anew after each of them.
+/// The engine says how many submissions a token takes. Of an application there is the mean, in the runs by which it is
+/// compared: a barrier beyond the end of a short submission is withheld from the longer ones.
+fn emitted_per_submission(target: &Target, policy: Policy, probe: Probe) -> Option<u64> {
+    let tells = probe == Probe::Main && target.measure.is_none();
+    let role = match (tells, probe) {
+        (true, _) => Role::Timed,
+        (false, Probe::Main) => Role::Shuffled,
+        (false, _) => Role::InOrder,
+    };
+    let of_policy = |o: &&Observation| {
+        (o.spec.policy, o.spec.role, o.spec.knob, o.spec.probe) == (Some(policy), role, 0, probe)
+    };
     let (spec, m) = target
         .observations
         .iter()
         .filter(of_policy)
         .find_map(|o| Some((o.spec, o.outcome.as_ref().ok()?)))?;
+    if !tells {
+        let counts = m.counts?;
+        return counts.barriers_emitted.checked_div(counts.submits);
+    }
     let per_token = target.per_token(&spec, m, |counts| counts.barriers_emitted)?;
     (per_token.round() as u64).checked_div(m.submits_per_token)
 }

@@ -5,7 +5,9 @@
 //! start leaves nothing behind.
 
 mod adaptive;
+mod applications;
 mod targets;
+mod tools;
 mod words;
 
 use std::collections::BTreeMap;
@@ -19,12 +21,14 @@ use crate::child::{Engine, Job};
 use crate::cli::Cli;
 use crate::cost::predict::Prediction;
 use crate::cost::{self, score};
+use crate::drivers::DriverSpec;
 use crate::error::SweepError;
+use crate::gate::Probe;
 use crate::host;
 use crate::journal::{self, Journal};
 use crate::output::{Folder, REPORT_FILES};
 use crate::packets;
-use crate::plan::{RunSpec, fixed_runs, recorded_runs, takes_drops};
+use crate::plan::{Role, RunSpec, fixed_runs, probe_runs, recorded_runs, takes_drops};
 use crate::progress::Progress;
 use crate::report::{Arm, ArmRole, Git, Host, Report, Run, SCHEMA_VERSION, Settings};
 use crate::shims::launch::Shim;
@@ -44,21 +48,22 @@ const FIRST_TIMEOUT: Duration = Duration::from_secs(300);
 ///
 /// [`SweepError`]; never for what goes wrong within an arm.
 pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
-    let program = beside(cli.engine.as_deref(), "engine", "the engine", "--engine")?;
+    let application = applications::application(cli)?;
+    let needs_engine = cli.drivers.iter().any(|driver| matches!(driver, DriverSpec::Shim(_)));
+    // Where an application stands in its place on every driver, the engine is not even needed.
+    let (role, program) = match &application {
+        Some(application) if !needs_engine => ("application", application.program.clone()),
+        _ => ("engine", beside(cli.engine.as_deref(), "engine", "the engine", "--engine")?),
+    };
     let layer = beside(cli.layer.as_deref(), "libzinc_barrier.so", "the layer's library", "--layer")?;
     targets::check_models(cli)?;
     let settings = cli.settings().map_err(SweepError::Missing)?;
-    let application = match &cli.application[..] {
-        [] => None,
-        command => {
-            Some(Application::find(command, cli.root.as_deref(), std::env::var_os("PATH").as_deref())?)
-        }
-    };
     let drivers = split(cli)?;
     let shims = &drivers.2;
     let packets = if shims.is_empty() { None } else { packets::library(cli.packets.as_deref())? };
-    let engine = Engine::new(&program, &layer, packets.as_deref(), stop)?;
-    let mut blake3: BTreeMap<String, String> = [("engine", &program), ("layer", &layer)]
+    let tools = tools::find(cli)?;
+    let engine = Engine::new(&program, &layer, packets.as_deref(), stop)?.with_tools(tools);
+    let mut blake3: BTreeMap<String, String> = [(role, &program), ("layer", &layer)]
         .into_iter()
         .chain(packets.as_ref().map(|path| ("packets", path)))
         .filter_map(|(role, path)| Some((role.to_string(), host::blake3_of(path)?)))
@@ -87,6 +92,7 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
         host: host::host(),
         git: host::git(),
         blake3,
+        check: application.as_ref().and_then(|a| a.measure.shown()),
         application: application.map(|a| a.shown()),
         not_run: found.not_run,
         progress: Progress::new(0),
@@ -144,6 +150,7 @@ struct Sweep<'a> {
     git: Option<Git>,
     blake3: BTreeMap<String, String>,
     application: Option<String>,
+    check: Option<String>,
     not_run: Vec<Arm>,
     progress: Progress,
     timeout: Duration,
@@ -158,8 +165,20 @@ impl Sweep<'_> {
     fn make_all(&mut self, targets: &mut [(Target, Job)]) -> Result<Report, SweepError> {
         let policies = self.cli.arms();
         let settings = targets.first().map_or(0, |(t, _)| t.settings.len().saturating_sub(1) as u16);
+        // What is counted by the run is not taken apart into loading and tokens.
+        let by_token = self.cli.command_line().is_none_or(Application::counts_tokens);
+        let nothing_compared = targets.iter().any(|(t, _)| t.executes && t.gates.is_empty());
         let fixed = |executes: bool| match executes {
-            true => fixed_runs(&policies, settings, self.cli.reps, self.cli.seed),
+            true => {
+                let mut runs = fixed_runs(&policies, settings, self.cli.reps, self.cli.seed);
+                if !by_token {
+                    runs.retain(|run| run.role != Role::Setup);
+                }
+                if nothing_compared {
+                    runs.retain(|run| !matches!(run.role, Role::Shuffled | Role::Control));
+                }
+                runs
+            }
             false => {
                 recorded_runs(&policies, settings, self.cli.reps, self.packets, self.application.is_some())
             }
@@ -179,8 +198,20 @@ impl Sweep<'_> {
                 self.make_precise(targets, i)?;
                 self.make_narrowest(targets, i)?;
             }
-            for policy in policies.iter().filter(|p| executes && takes_drops(**p)) {
-                self.make_drops(targets, i, *policy)?;
+            for probe in targets[i].0.probes().into_iter().filter(|_| executes) {
+                if probe != Probe::Main {
+                    let runs = probe_runs(probe, &policies, settings, self.cli.seed);
+                    self.progress.expect((runs.len() as u64 + drops) as i64);
+                    for spec in runs {
+                        self.make(targets, i, &spec)?;
+                    }
+                }
+                for policy in policies.iter().filter(|p| takes_drops(**p)) {
+                    self.make_drops(targets, i, *policy, probe)?;
+                }
+            }
+            if executes {
+                self.make_soaks(targets, i)?;
             }
             targets[i].0.complete = true;
         }
@@ -235,7 +266,7 @@ impl Sweep<'_> {
             ok: last.outcome.is_ok(),
             result,
         });
-        let broken = needed(last, target.executes);
+        let broken = needed(last, target.executes && target.measure.is_none());
         if made_now {
             let report = self.report(targets);
             self.folder.write(&report)?;
@@ -284,9 +315,11 @@ impl Sweep<'_> {
                 busy: self.cli.busy.clone(),
                 precision: self.cli.precision,
                 application: self.application.clone(),
+                check: self.check.clone(),
             },
             arms,
             gates: started().flat_map(Target::gates).chain(settled).collect(),
+            soaks: started().flat_map(Target::soaks).collect(),
             notes,
             timeline: self.timeline.clone(),
         }

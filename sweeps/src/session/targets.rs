@@ -14,6 +14,7 @@ use clap::ValueEnum;
 use zinc_engine::levers::RecordArg;
 use zinc_engine::results::Info;
 
+use super::{applications, tools};
 use crate::absent::not_run;
 use crate::application::Application;
 use crate::assemble::{Setting, Target};
@@ -21,10 +22,10 @@ use crate::child::{Engine, Job};
 use crate::cli::Cli;
 use crate::drivers::{Chosen, DriverSpec, choose};
 use crate::error::SweepError;
-use crate::gates::Gate;
-use crate::knobs;
+use crate::gate::Gate;
+use crate::knobs::{self, Announced};
 use crate::patched;
-use crate::report::Arm;
+use crate::report::{Arm, Measured};
 use crate::shims::ShimDriver;
 use crate::shims::folders::Cache;
 use crate::shims::launch::{self, Shim};
@@ -41,8 +42,8 @@ pub(super) type Drivers = (Vec<DriverSpec>, Vec<Place>, Vec<Shim>, Vec<Absent>);
 /// A driver outside of the loader's folders, and the variables that have the loader take it.
 pub(super) type Place = (DriverSpec, Vec<(String, OsString)>);
 
-/// When the engine records, its busy neighbours, and the driver's knobs.
-type Point = (Option<String>, Option<u32>, Vec<(String, String)>);
+/// When the engine records, and its busy neighbours.
+type Point = (Option<String>, Option<u32>);
 
 /// All targets of a sweep.
 #[derive(Debug, Default)]
@@ -72,36 +73,38 @@ pub(super) fn find(
     application: Option<&Application>,
 ) -> Result<Found, SweepError> {
     let (drivers, places, shims, absent) = drivers;
+    let mut found = Found::default();
+    if let Some(application) = application.filter(|_| !(drivers.is_empty() && places.is_empty())) {
+        applications::find(cli, engine, (&drivers, &places), settings, application, &mut found)?;
+    }
+    let (drivers, places) = if application.is_some() { (vec![], vec![]) } else { (drivers, places) };
     let models: Vec<Option<&Path>> = match &cli.models[..] {
         [] => vec![None],
         models => models.iter().map(|m| Some(m.as_path())).collect(),
     };
-    let mut found = Found::default();
     for model in models {
         let mut absent = absent.clone();
         let mut with = WithModel { cli, settings, application, model, found: &mut found };
         if !drivers.is_empty() {
             let (info, announced) = engine.info(model, None, &[])?;
             for chosen in choose(&info, &drivers, cli.require)? {
-                knobs::check(&cli.knob, &announced, &chosen.driver)?;
-                with.add(&info, &chosen, None, &[])?;
+                with.add(&info, &At { chosen: &chosen, shim: None, place: &[], announced: &announced })?;
             }
         }
         for (spec, place) in &places {
             let (info, announced) = engine.info(model, None, place)?;
-            for mut chosen in choose(&info, std::slice::from_ref(spec), cli.require)? {
-                knobs::check(&cli.knob, &announced, &chosen.driver)?;
-                chosen.driver = spec.to_string();
-                with.add(&info, &chosen, None, place)?;
+            for chosen in choose(&info, std::slice::from_ref(spec), cli.require)? {
+                with.add(&info, &At { chosen: &chosen, shim: None, place, announced: &announced })?;
+                with.rename(&spec.to_string());
             }
         }
         for shim in &shims {
             let (info, announced) = engine.info(model, Some(shim), &[])?;
             match launch::choose(shim.driver, &info) {
-                Ok(chosen) => {
-                    knobs::check(&cli.knob, &announced, shim.driver.label())?;
-                    with.add(&info, &chosen, Some(shim), &[])?;
-                }
+                Ok(chosen) => with.add(
+                    &info,
+                    &At { chosen: &chosen, shim: Some(shim), place: &[], announced: &announced },
+                )?,
                 Err(why) => absent.push((shim.driver, why.to_string())),
             }
         }
@@ -116,24 +119,28 @@ pub(super) fn find(
     Ok(found)
 }
 
+/// A device, and how to come to it.
+pub(super) struct At<'a> {
+    pub chosen: &'a Chosen,
+    pub shim: Option<&'a Shim>,
+    /// Variables that have the loader take its driver.
+    pub place: &'a [(String, OsString)],
+    /// What the drivers there say of their knobs.
+    pub announced: &'a [Announced],
+}
+
 /// Where targets with one model are gathered.
-struct WithModel<'a> {
-    cli: &'a Cli,
-    settings: &'a [Setting],
-    application: Option<&'a Application>,
-    model: Option<&'a Path>,
-    found: &'a mut Found,
+pub(super) struct WithModel<'a> {
+    pub cli: &'a Cli,
+    pub settings: &'a [Setting],
+    pub application: Option<&'a Application>,
+    pub model: Option<&'a Path>,
+    pub found: &'a mut Found,
 }
 
 impl WithModel<'_> {
-    /// One device, once for each place on the axes.
-    fn add(
-        &mut self,
-        info: &Info,
-        chosen: &Chosen,
-        shim: Option<&Shim>,
-        place: &[(String, OsString)],
-    ) -> Result<(), SweepError> {
+    /// One device of which the engine told, once for each place on the axes.
+    fn add(&mut self, info: &Info, at: &At<'_>) -> Result<(), SweepError> {
         let name = match self.application {
             Some(application) => application.name(),
             None => model_name(self.model, info)?,
@@ -141,32 +148,60 @@ impl WithModel<'_> {
         if let Some(known) = &info.model {
             self.found.models.insert(name.clone(), known.model.blake3.clone());
         }
-        for (record, busy, combination) in axes(self.cli) {
-            let variables = place.iter().cloned().chain(knobs::variables(&combination)).collect();
+        let gates = if self.application.is_none() { tools::gates(self.cli) } else { vec![] };
+        self.add_named(&name, at, &gates)
+    }
+
+    /// Calls the driver of the device that was added last as its owner did.
+    pub(super) fn rename(&mut self, driver: &str) {
+        let last = self.found.targets.last().map(|(target, _)| target.chosen.clone());
+        for (target, _) in &mut self.found.targets {
+            if Some(&target.chosen) == last.as_ref() {
+                target.chosen.driver = driver.into();
+            }
+        }
+    }
+
+    /// One device, once for each place on the axes.
+    pub(super) fn add_named(&mut self, name: &str, at: &At<'_>, gates: &[Gate]) -> Result<(), SweepError> {
+        let At { chosen, shim, place, announced } = *at;
+        let executes = shim.is_none();
+        // An application that executes and takes no number of tokens is counted by the run.
+        let by_token = self.cli.command_line().is_none_or(Application::counts_tokens);
+        let measure = self.application.filter(|_| executes).map(|application| Measured {
+            metric: application.measure.name(),
+            per: if by_token { "token".into() } else { "run".into() },
+        });
+        let label = shim.map_or(chosen.driver.as_str(), |shim| shim.driver.label());
+        let unknown = knobs::check(&self.cli.knobs_given(), announced, label)?;
+        let findings: Vec<String> = unknown.iter().map(|name| unvouched(name)).collect();
+        for (record, busy) in axes(self.cli) {
             let job = Job {
                 device: chosen.selector.clone(),
                 device_name: chosen.device.name.clone(),
                 model: self.model.map(Into::into),
-                tokens: self.cli.tokens,
+                tokens: if by_token { self.cli.tokens } else { 1 },
                 ctx: self.cli.chunk(),
                 shim: shim.cloned(),
                 record: record.clone(),
                 settings: self.settings.to_vec(),
                 busy: busy.unwrap_or(0),
                 application: self.application.cloned(),
-                variables,
+                variables: place.to_vec(),
             };
             let named = [("record", record), ("busy", busy.map(|n| n.to_string()))];
             let named = named.into_iter().filter_map(|(k, v)| Some((k.to_string(), v?)));
             let target = Target {
                 chosen: chosen.clone(),
-                model: name.clone(),
-                knobs: named.chain(combination).collect(),
+                model: name.to_string(),
+                measure: measure.clone(),
+                knobs: named.collect(),
                 settings: self.settings.to_vec(),
-                executes: shim.is_none(),
+                executes,
                 policies: self.cli.arms(),
-                gates: Gate::OF_DECODING.to_vec(),
-                findings: Vec::new(),
+                gates: gates.to_vec(),
+                findings: findings.clone(),
+                masks: knobs::masks(&self.cli.ablations, announced, label),
                 observations: Vec::new(),
                 complete: false,
             };
@@ -209,6 +244,14 @@ pub(super) fn split(cli: &Cli) -> Result<Drivers, SweepError> {
     Ok((drivers, places, shims, absent))
 }
 
+/// What is to be known of a variable that no driver announced.
+fn unvouched(name: &str) -> String {
+    format!(
+        "No driver here announces {name}, so nothing says that it is known there: where nothing changes that is counted, it \
+         may have done nothing at all."
+    )
+}
+
 /// The knobs that the drivers of the command line announce, for people.
 ///
 /// # Errors
@@ -232,19 +275,18 @@ pub fn list_knobs(cli: &Cli, stop: &AtomicBool) -> Result<String, SweepError> {
     Ok(knobs::list(&all))
 }
 
-/// All combinations of when the engine records, how busy its neighbours are, and the driver's knobs; `None` where
-/// nothing was said.
+/// All combinations of when the engine records and how busy its neighbours are; `None` where nothing was said.
 fn axes(cli: &Cli) -> Vec<Point> {
-    let mut axes = Vec::new();
     // An axis of which nothing was said has one place all the same, and nothing stands there.
-    for r in 0..cli.record.len().max(1) {
-        for b in 0..cli.busy.len().max(1) {
-            for combination in knobs::combinations(&cli.knob) {
-                axes.push((cli.record.get(r).map(record_name), cli.busy.get(b).copied(), combination));
-            }
-        }
-    }
-    axes
+    let records: Vec<Option<String>> = match &cli.record[..] {
+        [] => vec![None],
+        named => named.iter().map(|record| Some(record_name(record))).collect(),
+    };
+    let busy: Vec<Option<u32>> = match &cli.busy[..] {
+        [] => vec![None],
+        named => named.iter().copied().map(Some).collect(),
+    };
+    records.iter().flat_map(|record| busy.iter().map(|busy| (record.clone(), *busy))).collect()
 }
 
 pub(super) fn record_name(record: &RecordArg) -> String {

@@ -5,8 +5,8 @@ use crate::outcome::Observation;
 use crate::plan::Role;
 
 /// Why the sweep cannot go on after this run: the runs that everything is compared with must give numbers. Where nothing
-/// executes, counts are all that is asked of them.
-pub(super) fn needed(o: &Observation, executes: bool) -> Option<String> {
+/// decodes, counts are all that is asked of them.
+pub(super) fn needed(o: &Observation, decodes: bool) -> Option<String> {
     let what = match (o.spec.role == Role::WithoutLayer, o.spec.is_reference()) {
         (true, _) => "the engine alone, without the layer, gave no result",
         (_, true) => "the reference gave no result",
@@ -14,7 +14,7 @@ pub(super) fn needed(o: &Observation, executes: bool) -> Option<String> {
     };
     match &o.outcome {
         Err(failure) => Some(format!("{what}, so there is nothing to compare with: {failure}")),
-        Ok(m) if executes && !m.perplexity.is_finite() => {
+        Ok(m) if decodes && !m.perplexity.is_finite() => {
             Some(format!("{what} that others can be compared with: its perplexity is not a finite number"))
         }
         Ok(_) => None,
@@ -26,7 +26,10 @@ pub(super) fn result_words(target: &Target, o: &Observation) -> String {
     match (&o.outcome, target.evidence().reference()) {
         (Err(failure), _) => failure.to_string(),
         (Ok(_), _) if o.spec.role == Role::Setup || !target.executes => "counted".into(),
-        (Ok(m), Some(_)) if o.spec.is_reference() => format!("{:.1} tok/s", m.tok_s),
+        (Ok(m), Some(_)) if o.spec.is_reference() => match &target.measure {
+            None => format!("{:.1} tok/s", m.tok_s),
+            Some(measure) => format!("{} {:.4}", measure.metric, m.tok_s),
+        },
         (Ok(_), None) => "done".into(),
         (Ok(m), Some(_)) => target.evidence().difference(&o.spec, m).unwrap_or_else(|| "the same".into()),
     }

@@ -61,6 +61,30 @@ impl Bench {
         self
     }
 
+    /// Puts the application that stands in beside the engine; what `--app` takes.
+    pub fn application(&self) -> String {
+        let program = self.path("app.sh");
+        fs::write(&program, include_str!("app.sh")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        program.display().to_string()
+    }
+
+    /// Puts the programs of the other gates beside the engine, and returns the options that name them.
+    pub fn tools(&self) -> [String; 4] {
+        let script = |name: &str, text: &str| {
+            let path = self.path(name);
+            fs::write(&path, format!("#!/usr/bin/env bash\nhere=$(dirname \"$0\")\n{text}\n")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        script("pictures.sh", r#"exec "$here/engine.sh" pictures "$@""#);
+        fs::create_dir(self.path("oracles")).unwrap();
+        script(
+            "oracles/run",
+            r#"[[ $1 == test-backend-ops ]] && exec "$here/../engine.sh" backend-ops "$@"; exec "$@""#,
+        );
+        ["--pictures", "pictures.sh", "--oracles", "oracles"].map(Into::into)
+    }
+
     /// Lets the run of that name misbehave; see engine.sh for names and words.
     pub fn with(self, run: &str, how: &str) -> Bench {
         fs::write(self.path("behaviour").join(run), how).unwrap();

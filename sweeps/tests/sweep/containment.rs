@@ -34,6 +34,25 @@ fn a_child_that_prints_garbage() {
 }
 
 #[test]
+fn a_child_that_cannot_write_any_more() {
+    is_contained("full", "no space left");
+}
+
+#[test]
+fn a_device_that_is_lost_is_named_as_what_it_is() {
+    let swept = Bench::new().with("alias-only,shuffle=1", "exit").sweep(&MAIN_JOB).expect(1);
+    let arm = swept.report().arms.iter().find(|a| a.policy.as_deref() == Some("alias-only")).unwrap();
+    assert_eq!(arm.failing, ["device lost, shuffle 1"]);
+}
+
+#[test]
+fn numbers_that_are_none_are_named_as_what_they_are() {
+    let swept = Bench::new().with("alias-only,shuffle=1", "nan").sweep(&MAIN_JOB).expect(1);
+    let arm = swept.report().arms.iter().find(|a| a.policy.as_deref() == Some("alias-only")).unwrap();
+    assert!(arm.failing.contains(&"not a number, shuffle 1".to_string()), "{:?}", arm.failing);
+}
+
+#[test]
 fn a_layer_that_is_not_loaded() {
     is_contained("noreport", "zinc-barrier doctor");
 }

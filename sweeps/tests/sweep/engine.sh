@@ -4,6 +4,9 @@
 # The folder beside it holds what a test wants: info.json is printed by `info`; behaviour/NAME, where NAME is the run
 # (without, POLICY, POLICY,shuffle=S, POLICY,shuffle=S,drop=K, POLICY,setup), holds one word of the list at the end; behaviour/drop
 # stands for all drops that have none of their own. behaviour/knobs is what the driver announces. Every run is logged.
+#
+# As the first argument says, it also plays the programs of other gates: ops, backend-ops, pictures; and the engine with
+# validation below the layer, where VK_INSTANCE_LAYERS says so. Their runs have the program's name at the end.
 set -u
 here=$(dirname "$0")
 if [[ $1 == info ]]; then
@@ -34,7 +37,14 @@ fi
 device="Fake CPU"
 [[ -e $here/device ]] && device=$(<"$here/device")
 tokens=32
-[[ "$*" == *"--tokens 5"* ]] && tokens=5 run+=,setup
+validated=0
+if [[ ":${VK_INSTANCE_LAYERS-}:" == *:VK_LAYER_KHRONOS_validation:* ]]; then
+  validated=1 run+=,validation
+elif [[ $1 != perplexity && $1 != app ]]; then
+  run+=,$1
+elif [[ "$*" == *"--tokens 5"* ]]; then
+  tokens=5 run+=,setup
+fi
 echo "$run: $*${LP_LATE_COMPUTE+ LP_LATE_COMPUTE=$LP_LATE_COMPUTE}" >>"$here/log"
 
 # An in-order machine: a missing barrier shows only where the order was permuted.
@@ -55,12 +65,19 @@ if [[ -n ${STAND_IN_MASK-} ]]; then
   ((STAND_IN_MASK & 1)) || how=segv
   ((STAND_IN_MASK & 4)) || how=${how:-wrong}
 fi
+# What is recorded lacks the barrier whatever the order is.
+((validated)) && [[ $policy == none || -n $drop ]] && digest=wrong
+[[ "$*" == *--record-digests* ]] && how=${how:-$( [[ -e $here/behaviour/soak ]] && cat "$here/behaviour/soak")}
 case $how in
   exit) echo "error: the device was lost" >&2; exit 1 ;;
   segv) kill -SEGV $$ ;;
   hang) sleep 600 & sleep 600 ;;
   garbage) echo "Segmentation fault (just kidding)"; exit 0 ;;
   wrong) digest=wrong ;;
+  # One run in five.
+  rarely) (($(wc -l <"$here/log") % 5)) || digest=wrong ;;
+  # Nothing can be written any more: the limit is on the size of files, as a full disk would be.
+  full) ulimit -f 0; trap '' XFSZ; echo "more" >"$here/full" || { echo "error: no space left" >&2; exit 1; } ;;
   right) digest=right ;;
   nan) perplexity=null digest=nan ;;
   noise) digest=$RANDOM$RANDOM$$ ;;
@@ -93,12 +110,49 @@ if ((layer)); then
  "written_at": "device-destruction", "totals": $counts, "recorded": $counts, "notes": []}
 JSON
 fi
+answer=pass
+[[ $digest == wrong ]] && answer=fail
+if ((validated)) && [[ $digest == wrong ]]; then
+  echo "Validation Error: [ SYNC-HAZARD-READ-AFTER-WRITE ] vkCmdDispatch" >&2
+fi
+case $1 in
+  ops)
+    passed=true
+    [[ $answer == fail ]] && passed=false
+    cat <<JSON
+{"schema": 1, "command": "ops", "engine_version": "0.1.0", "device": {"index": 0, "name": "$device",
+ "driver": "llvmpipe", "driver_version": "1", "api_version": "1.3.0", "kind": "cpu"}, "passed": 1, "total": 2,
+ "controls_caught": 0, "controls": 0, "cases": [{"kernel": "norm", "shape": "n=7", "passed": $passed, "worst": 0.5,
+ "detail": null}, {"kernel": "rope", "shape": "n=7", "passed": true, "worst": 0.5, "detail": null}]}
+JSON
+    [[ $answer == pass ]]
+    exit
+    ;;
+  backend-ops)
+    word=OK
+    [[ $answer == fail ]] && word="NMSE = 0.5 > 0.1 FAIL"
+    echo "  ADD(type=f32): $word"
+    echo "  MUL(type=f32): OK"
+    echo "  MUL(type=f16): not supported [Vulkan0]"
+    [[ $answer == pass ]]
+    exit
+    ;;
+  pictures)
+    window=
+    [[ "$*" == *--window* ]] && window=", \"window_digest\": \"$digest\""
+    echo "{\"schema\": 1, \"scenes\": {\"cube\": {\"digest\": \"same\"${window:+, \"window_digest\": \"same\"}},
+      \"mips\": {\"digest\": \"$digest\"$window}}}"
+    exit 0
+    ;;
+esac
+records=
+[[ "$*" == *--record-digests* ]] && records="\"record_digests\": [\"first\", \"$digest\"],"
 cat <<JSON
 {"schema": 1, "command": "perplexity", "engine_version": "0.1.0", "device": {"index": 0, "name": "$device",
  "driver": "llvmpipe", "driver_version": "1", "api_version": "1.3.0", "kind": "cpu"}, "model": {"name": "m",
  "source": "embedded", "blake3": "00", "architecture": "llama", "parameters": 1, "bytes": 1}, "via": "decode",
  "ctx": 32, "tokens": 32, "scored": 16, "bytes": 16, "nll": 1.4469, "perplexity": {"value": $perplexity,
- "stderr": 0.2}, "per_byte": 4.25, "logits_digest": "$digest", "decode": {"tokens": $tokens, "seconds": 2.0,
+ "stderr": 0.2}, "per_byte": 4.25, "logits_digest": "$digest", $records "decode": {"tokens": $tokens, "seconds": 2.0,
  "tok_s": 16.0, "dispatches_per_token": 100, "barriers_per_token": 100, "submits_per_token": 1,
  "cpu_us_per_token": 7.5, "gpu_us_per_token": null}}
 JSON

@@ -3,7 +3,7 @@
 use std::fs;
 
 use zinc_sweeps::gates::{Status, Verdict};
-use zinc_sweeps::report::ArmRole;
+use zinc_sweeps::report::{Arm, ArmRole};
 
 use crate::bench::Bench;
 
@@ -15,77 +15,99 @@ fn patched() -> Bench {
 }
 
 #[test]
-fn each_value_of_a_knob_is_an_arm_that_runs_with_it() {
+fn each_value_of_a_knob_is_an_arm_that_runs_with_it_and_is_compared_with_nothing_set() {
     let bench = patched();
     let swept = bench.sweep(&["--policy", "alias-only", "--knob", "LP_LATE_COMPUTE=0,7"]).expect(0);
-    let values: Vec<_> =
-        swept.report().arms.iter().filter_map(|arm| arm.knobs.get("LP_LATE_COMPUTE")).collect();
-    assert!(values.iter().any(|v| *v == "0") && values.iter().any(|v| *v == "7"), "{values:?}");
+    for value in ["0", "7"] {
+        let own = |arm: &&Arm| arm.knobs.get("LP_LATE_COMPUTE").is_some_and(|v| v == value);
+        let arms: Vec<&Arm> = swept.report().arms.iter().filter(own).collect();
+        assert!(
+            arms.iter().any(|arm| arm.policy.as_deref() == Some("stock") && arm.verdict == Verdict::Verified)
+        );
+        assert!(arms.iter().any(|arm| arm.policy.as_deref() == Some("alias-only")));
+    }
     let log = fs::read_to_string(bench.path("log")).unwrap();
     let with = |value: &str| log.lines().filter(|line| line.ends_with(value)).count();
     assert!(
         with(" LP_LATE_COMPUTE=7") > 0 && with(" LP_LATE_COMPUTE=7") == with(" LP_LATE_COMPUTE=0"),
         "{log}"
     );
-    assert!(log.lines().all(|line| line.contains(" LP_LATE_COMPUTE=")), "an arm ran without: {log}");
+    assert!(log.lines().any(|line| !line.contains(" LP_LATE_COMPUTE=")), "there is no reference: {log}");
+    let references = swept.report().arms.iter().filter(|arm| arm.role == ArmRole::Reference);
+    assert!(references.into_iter().all(|arm| arm.knobs.is_empty()));
 }
 
 #[test]
-fn settings_that_give_the_same_numbers_pass_their_gate_and_its_control_is_noticed() {
-    let swept = patched()
-        .sweep(&["--policy", "alias-only", "--policy", "none", "--knob", "LP_LATE_COMPUTE=0,7"])
-        .expect(0);
-    let report = swept.report();
-    let settings: Vec<_> = report.gates.iter().filter(|gate| gate.gate == "settings").collect();
+fn settings_of_the_engine_that_give_the_same_numbers_pass_their_gate_and_its_control_is_noticed() {
+    let swept =
+        Bench::new().sweep(&["--policy", "alias-only", "--record", "each", "--record", "reuse"]).expect(0);
+    let settings: Vec<_> = swept.report().gates.iter().filter(|gate| gate.gate == "settings").collect();
     let [gate] = &settings[..] else { panic!("one answer beside the first setting: {settings:?}") };
     assert_eq!((gate.status, gate.control_caught), (Status::Pass, Some(true)));
-    assert_eq!(gate.knobs["LP_LATE_COMPUTE"], "7");
-    // Without barriers the late driver shows it in the application's own order, the other one does not.
-    let digest = |late: &str| {
-        let mut arms = report.arms.iter().filter(|arm| arm.knobs["LP_LATE_COMPUTE"] == late);
-        let none = arms.find(|a| a.policy.as_deref() == Some("none") && a.shuffle == "off").unwrap();
-        none.logits_digest.clone().unwrap()
-    };
-    assert_eq!((digest("0").as_str(), digest("7").as_str()), ("right", "wrong"));
+    assert_eq!(gate.knobs["record"], "reuse");
     assert!(swept.stdout.contains("settings"), "{}", swept.stdout);
 }
 
 #[test]
-fn a_setting_under_which_stock_itself_gives_other_numbers_is_refuted_with_all_its_policies() {
-    let swept = patched().sweep(&["--policy", "alias-only", "--knob", "LP_LATE_COMPUTE=0,13,7"]).expect(1);
+fn a_knob_that_breaks_results_refutes_stock_and_every_policy_under_it() {
+    let args = ["--policy", "alias-only", "--policy", "none", "--knob", "LP_LATE_COMPUTE=0,13,7"];
+    let swept = patched().sweep(&args).expect(1);
     let report = swept.report();
-    let said = |late: &str| {
-        let gate = report.gates.iter().find(|g| g.gate == "settings" && g.knobs["LP_LATE_COMPUTE"] == late);
-        gate.map(|gate| (gate.status, gate.reason.clone()))
-    };
-    assert_eq!(said("0"), None);
-    assert_eq!(said("7"), Some((Status::Pass, None)));
-    let (status, reason) = said("13").unwrap();
-    assert_eq!(status, Status::Fail);
-    let reason = reason.unwrap();
-    assert!(reason.contains("LP_LATE_COMPUTE=13") && reason.contains("LP_LATE_COMPUTE=0"), "{reason}");
-    for arm in report.arms.iter().filter(|arm| arm.role != ArmRole::Control) {
+    for arm in report.arms.iter().filter(|a| a.role == ArmRole::Policy && a.policy.as_deref() != Some("none"))
+    {
+        let Some(late) = arm.knobs.get("LP_LATE_COMPUTE") else { continue };
         let refuted = arm.verdict == Verdict::Refuted;
-        assert_eq!(refuted, arm.knobs["LP_LATE_COMPUTE"] == "13", "{:?} {:?}", arm.policy, arm.knobs);
+        assert_eq!(refuted, late == "13", "{:?} {:?} {:?}", arm.policy, arm.knobs, arm.reason);
     }
-    // Within its setting each of them agrees with the reference: without this gate nobody would notice.
-    let own = report.gates.iter().filter(|g| g.gate != "settings" && g.knobs["LP_LATE_COMPUTE"] == "13");
-    assert!(own.clone().count() > 0 && own.into_iter().all(|g| g.status == Status::Pass));
+    // Without barriers the late driver shows it in the application's own order, the other one does not.
+    let digest = |late: &str| {
+        let mut arms =
+            report.arms.iter().filter(|a| a.knobs.get("LP_LATE_COMPUTE").is_some_and(|v| v == late));
+        let none = arms.find(|a| a.policy.as_deref() == Some("none") && a.shuffle == "off").unwrap();
+        none.logits_digest.clone().unwrap()
+    };
+    assert_eq!((digest("0").as_str(), digest("7").as_str()), ("right", "wrong"));
 }
 
 #[test]
-fn a_knob_that_the_driver_does_not_announce_is_an_error_before_the_first_run() {
-    for (bench, knob, words) in [
-        (patched(), "LP_LATE_COMPUT=1", ["no such knob", "LP_LATE_COMPUTE"]),
-        (patched(), "LP_LATE_COMPUTE=late", ["LP_LATE_COMPUTE=late", "4294967295"]),
-        (Bench::new(), "LP_LATE_COMPUTE=1", ["announces no knobs", "mesa-patches"]),
+fn a_slip_of_an_announced_name_or_a_value_that_the_driver_would_not_take_is_an_error_before_the_first_run() {
+    for (knob, words) in [
+        ("LP_LATE_COMPUT=1", ["no such knob", "LP_LATE_COMPUTE"]),
+        ("LP_LATE_COMPUTE=late", ["LP_LATE_COMPUTE=late", "4294967295"]),
     ] {
+        let bench = patched();
         let swept = bench.sweep(&["--knob", knob]).expect(2);
         for word in words {
             assert!(swept.stderr.contains(word), "'{word}' is missing: {}", swept.stderr);
         }
         assert!(!bench.path("out").exists() && bench.runs().is_empty());
     }
+}
+
+#[test]
+fn a_variable_that_nobody_announces_is_taken_and_the_report_says_that_nobody_vouches_for_it() {
+    for option in ["--knob", "--set"] {
+        let bench = Bench::new();
+        let swept = bench.sweep(&["--policy", "alias-only", option, "LP_LATE_COMPUTE=1"]).expect(0);
+        let notes = &swept.report().notes;
+        assert!(notes.iter().any(|n| n.contains("No driver here announces LP_LATE_COMPUTE")), "{notes:?}");
+        assert!(fs::read_to_string(bench.path("log")).unwrap().contains(" LP_LATE_COMPUTE=1"));
+    }
+}
+
+#[test]
+fn an_application_is_swept_under_knobs_too() {
+    let bench = Bench::new().with("knobs", ANNOUNCED);
+    let app = bench.application();
+    let args = ["--policy", "alias-only", "--app", &app, "--same-output", "--ignore", "^started"];
+    let swept = bench.sweep(&[&args[..], &["--knob", "LP_LATE_COMPUTE=3"]].concat()).expect(0);
+    assert!(swept.report().arms.iter().any(|arm| arm.knobs.contains_key("LP_LATE_COMPUTE")));
+    assert!(
+        swept.report().notes.iter().all(|n| !n.contains("announces")),
+        "it was asked: {:?}",
+        swept.report().notes
+    );
+    bench.sweep(&[&args[..], &["--knob", "LP_LATE_COMPUTE=x"]].concat()).expect(2);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The whole command against a stand-in engine that can be told to misbehave in any single run.
 
+mod applications;
 mod bench;
 mod containment;
+mod gates;
 mod knobs;
 mod missing;
 mod parts;

@@ -1,10 +1,16 @@
-//! One run of the engine, from environment to numbers.
+//! One run of one program, from environment to numbers.
 //!
 //! The engine is started as a stranger would start it, with the layer injected from outside. A run is believed only
 //! if two documents agree with what was asked: the engine's result (right device, right path through it, some tokens)
-//! and the layer's report (right policy, shuffle and mutation, and a barrier really withheld where one was to be).
-//! A layer that was not loaded looks exactly like a layer that changes nothing, so the lack of a report is never
-//! taken for a result.
+//! and the layer's report (right policy, shuffle and mutation, and a barrier really withheld where one was to be). An
+//! application in the engine's place has only the second.
+
+mod applications;
+mod decoding;
+mod layer;
+mod probes;
+
+pub use probes::Tools;
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -13,17 +19,16 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tempfile::TempDir;
 use zinc_barrier::manifest::write_explicit_dir;
 use zinc_engine::results;
-use zinc_report::Report;
 
 use crate::application::Application;
 use crate::assemble::Setting;
 use crate::contain::{self, Finished, Unfinished, signal_name, tail};
 use crate::environment;
 use crate::error::SweepError;
+use crate::gate::Probe;
 use crate::knobs::{self, Announced};
 use crate::neighbours::Neighbours;
 use crate::outcome::{Failure, Measured, Observation, Outcome, Process};
@@ -64,12 +69,32 @@ pub struct Job {
     pub variables: Vec<(String, OsString)>,
 }
 
+impl Job {
+    /// What is needed to run an application once and learn on which device it runs.
+    pub fn of_application(application: &Application, variables: Vec<(String, OsString)>, tokens: u64) -> Job {
+        Job {
+            device: String::new(),
+            device_name: String::new(),
+            model: None,
+            tokens,
+            ctx: tokens,
+            shim: None,
+            record: None,
+            busy: 0,
+            settings: Vec::new(),
+            application: Some(application.clone()),
+            variables,
+        }
+    }
+}
+
 /// The engine and the layer to inject into it, with a private folder for manifest and reports that goes away with
 /// this value.
 #[derive(Debug)]
 pub struct Engine<'a> {
     program: PathBuf,
     packets: Option<PathBuf>,
+    tools: Tools,
     folder: TempDir,
     stop: &'a AtomicBool,
 }
@@ -96,7 +121,18 @@ impl<'a> Engine<'a> {
         let manifests = folder.path().join("explicit_layer.d");
         write_explicit_dir(&manifests, layer)
             .map_err(|e| system("cannot write the layer's manifest", std::io::Error::other(e)))?;
-        Ok(Engine { program: program.into(), packets: packets.map(Into::into), folder, stop })
+        Ok(Engine {
+            program: program.into(),
+            packets: packets.map(Into::into),
+            tools: Tools::default(),
+            folder,
+            stop,
+        })
+    }
+
+    /// The same with the programs that gates need.
+    pub fn with_tools(self, tools: Tools) -> Engine<'a> {
+        Engine { tools, ..self }
     }
 
     /// The devices of the machine, or of a shim, and the model: `engine info`.
@@ -121,13 +157,10 @@ impl<'a> Engine<'a> {
         if let Some(shim) = shim {
             shim.apply(&mut env);
         }
+        let mut variables = variables.to_vec();
+        let announced = self.ask(&mut variables);
         for (name, value) in variables {
-            environment::set(&mut env, name, value.clone());
-        }
-        let announced = self.folder.path().join("knobs.json");
-        let _ = std::fs::remove_file(&announced);
-        for name in knobs::ASK {
-            environment::set(&mut env, name, announced.clone().into());
+            environment::set(&mut env, &name, value);
         }
         command.env_clear().envs(env);
         let missing = |why: String| {
@@ -143,6 +176,15 @@ impl<'a> Engine<'a> {
                 Ok((info, knobs::parse(&std::fs::read_to_string(&announced).unwrap_or_default())))
             }
         }
+    }
+
+    /// Has drivers announce their knobs, to the file that is returned.
+    fn ask(&self, variables: &mut Vec<(String, OsString)>) -> PathBuf {
+        let announced = self.folder.path().join("knobs.json");
+        // Where there is none, nobody has been asked yet.
+        let _ = std::fs::remove_file(&announced);
+        variables.extend(knobs::ASK.map(|name| (name.to_string(), announced.clone().into())));
+        announced
     }
 
     /// Makes one run.
@@ -166,9 +208,18 @@ impl<'a> Engine<'a> {
                     what: "cannot start busy neighbours".into(),
                     source,
                 })?;
-                let done = self.finish(self.command(spec, job, &report), timeout)?;
+                let outcome = match &job.application {
+                    _ if spec.probe != Probe::Main => self.run_probe(spec, job, timeout)?,
+                    Some(application) if job.shim.is_none() => {
+                        self.run_application(application, spec, job, timeout)?
+                    }
+                    _ => {
+                        let done = self.finish(self.command(spec, job, &report), timeout)?;
+                        done.and_then(|done| judge(spec, job, &done, &report))
+                    }
+                };
                 drop(neighbours);
-                done.and_then(|done| judge(spec, job, &done, &report))
+                outcome
             }
         };
         let outcome = outcome.map(|measured| match self.counter(spec, job) {
@@ -197,8 +248,13 @@ impl<'a> Engine<'a> {
         let mut command = start(program, job.shim.as_ref(), self.counter(spec, job));
         let args = match &job.application {
             Some(application) => application.arguments(tokens(spec, job)),
-            None => engine_arguments(spec, job),
+            None => decoding::arguments(spec, job),
         };
+        command.args(args).env_clear().envs(self.environment(spec, job, report));
+        command
+    }
+
+    fn environment(&self, spec: &RunSpec, job: &Job, report: &Path) -> Vec<(OsString, OsString)> {
         let manifests = self.folder.path().join("explicit_layer.d");
         let mut env =
             environment::for_run(std::env::vars_os(), spec, &manifests, report, environment::holds_ours);
@@ -214,21 +270,34 @@ impl<'a> Engine<'a> {
         if self.counter(spec, job).is_some() {
             environment::set(&mut env, packets::VARIABLE, self.packets_report().into());
         }
-        command.args(args).env_clear().envs(env);
-        command
+        env
     }
 
-    /// Waits for the end; the outer error is the sweep's, the inner one the run's.
+    /// Waits for a good end; the outer error is the sweep's, the inner one the run's.
     fn finish(&self, command: Command, timeout: Duration) -> Result<Result<Finished, Failure>, SweepError> {
+        let done = self.finish_any(command, timeout)?;
+        Ok(done.and_then(|done| match done.status.code() {
+            Some(0) => Ok(done),
+            Some(status) => Err(Failure::Exit { status, stderr: tail(&done.stderr, STDERR_LIMIT) }),
+            // What a signal ended was told above.
+            None => Ok(done),
+        }))
+    }
+
+    /// Waits for the end, with whatever exit status.
+    fn finish_any(
+        &self,
+        command: Command,
+        timeout: Duration,
+    ) -> Result<Result<Finished, Failure>, SweepError> {
         Ok(match contain::run(command, timeout, self.stop) {
             Err(Unfinished::Interrupted) => return Err(SweepError::Interrupted),
             Err(Unfinished::Start(error)) => Err(Failure::Start(error.to_string())),
             Err(Unfinished::TimedOut) => Err(Failure::Timeout(timeout)),
-            Ok(done) => match (done.status.code(), done.status.signal()) {
-                (Some(0), _) => Ok(done),
-                (Some(status), _) => Err(Failure::Exit { status, stderr: tail(&done.stderr, STDERR_LIMIT) }),
-                (None, signal) => Err(Failure::Signal {
-                    signal: signal_name(signal.unwrap_or_default()),
+            Ok(done) => match done.status.signal() {
+                None => Ok(done),
+                Some(signal) => Err(Failure::Signal {
+                    signal: signal_name(signal),
                     stderr: tail(&done.stderr, STDERR_LIMIT),
                 }),
             },
@@ -249,30 +318,14 @@ fn tokens(spec: &RunSpec, job: &Job) -> u64 {
     }
 }
 
-fn engine_arguments(spec: &RunSpec, job: &Job) -> Vec<OsString> {
-    let mut args: Vec<OsString> =
-        ["perplexity", "--via", "decode", "--json", "--device"].map(Into::into).to_vec();
-    args.push(job.device.clone().into());
-    let tokens = tokens(spec, job);
-    let ctx = tokens.min(job.ctx);
-    args.extend(["--ctx".into(), ctx.to_string().into(), "--tokens".into(), tokens.to_string().into()]);
-    if let Some(model) = &job.model {
-        args.extend(["--model".into(), model.into()]);
-    }
-    if let Some(record) = &job.record {
-        args.extend(["--record".into(), record.into()]);
-    }
-    args
-}
-
-/// The numbers of a run that ended well, if its two documents can be believed. An application has only the layer's.
+/// The numbers of a run that ended well, if its documents can be believed.
 fn judge(spec: &RunSpec, job: &Job, done: &Finished, report: &Path) -> Outcome {
     let mut measured = match &job.application {
-        None => read_result(&done.stdout, &job.device_name)?,
+        None => decoding::read_result(&done.stdout, &job.device_name)?,
         Some(_) => of_process(tokens(spec, job), done),
     };
     if spec.policy.is_some() {
-        let report = read_report(spec, report)?;
+        let report = layer::read_report(spec, report)?;
         if job.application.is_some() && report.device.name != job.device_name {
             let (found, asked) = (report.device.name, &job.device_name);
             return Err(Failure::LayerDiffers(format!("it saw device {found} instead of {asked}")));
@@ -288,57 +341,6 @@ fn of_process(tokens: u64, done: &Finished) -> Measured {
     Measured { process: Some(Process { cpu: done.cpu, wall: done.wall }), ..Measured::nothing(tokens) }
 }
 
-fn read_result(stdout: &[u8], device_name: &str) -> Outcome {
-    let garbage = |why: String| Failure::Garbage(why);
-    let mut value: Value = serde_json::from_slice(stdout).map_err(|e| garbage(e.to_string()))?;
-    // JSON has no NaN: a number that is not finite arrives as null, and is a result, not garbage.
-    let not_finite = |value: &Value, at: &str| value.pointer(at) == Some(&Value::Null);
-    let nan = not_finite(&value, "/nll") || not_finite(&value, "/perplexity/value");
-    let stderr_nan = not_finite(&value, "/perplexity/stderr");
-    for at in ["/nll", "/perplexity/value", "/perplexity/stderr", "/per_byte"] {
-        if let Some(field) = value.pointer_mut(at).filter(|f| f.is_null()) {
-            *field = Value::from(0.0);
-        }
-    }
-    let result: results::Perplexity = serde_json::from_value(value).map_err(|e| garbage(e.to_string()))?;
-    if result.schema != results::SCHEMA {
-        return Err(garbage(format!("schema {} instead of {}", result.schema, results::SCHEMA)));
-    }
-    if result.via != results::Via::Decode {
-        return Err(garbage("the logits did not come through the decode path".into()));
-    }
-    let decode = result.decode.ok_or_else(|| garbage("there is no 'decode' in it".into()))?;
-    if decode.tokens == 0 || !decode.tok_s.is_finite() || decode.tok_s <= 0.0 {
-        return Err(garbage(format!("{} tokens at {} a second", decode.tokens, decode.tok_s)));
-    }
-    match result.device {
-        Some(device) if device.name == device_name => {}
-        other => {
-            let name = other.map_or("no device".into(), |d| d.name);
-            return Err(garbage(format!("it ran on {name} instead of {device_name}")));
-        }
-    }
-    if result.logits_digest.is_empty() {
-        return Err(garbage("the logits digest is empty".into()));
-    }
-    Ok(Measured {
-        digest: result.logits_digest,
-        perplexity: if nan { f64::NAN } else { result.perplexity.value },
-        perplexity_stderr: if nan || stderr_nan { f64::NAN } else { result.perplexity.stderr },
-        tokens: decode.tokens,
-        tok_s: decode.tok_s,
-        cpu_us_per_token: decode.cpu_us_per_token,
-        gpu_us_per_token: decode.gpu_us_per_token,
-        dispatches_per_token: decode.dispatches_per_token,
-        submits_per_token: decode.submits_per_token,
-        counts: None,
-        packets: None,
-        process: None,
-        layer_notes: Vec::new(),
-        cases: Default::default(),
-    })
-}
-
 fn read_packets(path: &Path) -> Result<packets::Counts, String> {
     match std::fs::read_to_string(path) {
         Ok(text) => packets::read(&text),
@@ -349,43 +351,5 @@ fn read_packets(path: &Path) -> Result<packets::Counts, String> {
     }
 }
 
-fn read_report(spec: &RunSpec, path: &Path) -> Result<Report, Failure> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Failure::LayerNotLoaded),
-        Err(error) => return Err(Failure::LayerDiffers(format!("its report cannot be read: {error}"))),
-    };
-    let report = Report::from_json(&text).map_err(|e| Failure::LayerDiffers(format!("its report: {e}")))?;
-    check_report(spec, &report)?;
-    Ok(report)
-}
-
-/// Whether the report is of the run that was asked for.
-fn check_report(spec: &RunSpec, report: &Report) -> Result<(), Failure> {
-    let number = |k: Option<u64>| k.map_or("none".to_string(), |k| k.to_string());
-    let asked = [
-        ("policy", spec.policy.map(|p| p.to_string()).unwrap_or_default(), report.policy.clone()),
-        ("shuffle", spec.shuffle.to_string(), report.shuffle.clone()),
-        ("dropped barrier", number(spec.mutate), number(report.mutate)),
-    ];
-    for (what, asked, found) in asked {
-        if asked != found {
-            return Err(Failure::LayerDiffers(format!("{what} {found} instead of {asked}")));
-        }
-    }
-    if report.layer_failed {
-        // From there on the run was one of `stock`, whatever policy stands in the report.
-        return Err(Failure::LayerDiffers("it failed and passed the rest through".into()));
-    }
-    if report.totals.dispatches == 0 {
-        return Err(Failure::LayerDiffers("it saw no dispatch".into()));
-    }
-    match spec.mutate {
-        Some(k) if report.totals.barriers_mutated == 0 => Err(Failure::NothingDropped(k)),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
-#[path = "child_tests.rs"]
 mod tests;

@@ -4,7 +4,13 @@ use serde_json::json;
 use zinc_hazard::Policy;
 use zinc_report::{Counts, DeviceType, OutOfBounds, SCHEMA_VERSION, WrittenAt};
 
+use serde_json::Value;
+use zinc_report::Report;
+
+use super::decoding::read_result;
+use super::layer::*;
 use super::*;
+use crate::outcome::Failure;
 use crate::plan::Shuffle;
 
 fn result() -> Value {

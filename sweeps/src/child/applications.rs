@@ -1,0 +1,182 @@
+//! A run of an application that executes: its own output, and what is compared.
+//!
+//! Where a second command is compared, both run under the same policy, order and setting, one after the other, and the
+//! layer's reports of both must be of that run. What nobody times (permuted orders, the control, single drops) starts the
+//! second command only. An output without the number that the owner's pattern seeks is tried again, since programs that
+//! log from a thread of their own now and then exit before their last line is out; whatever else goes wrong is the
+//! outcome.
+
+use std::time::Duration;
+
+use zinc_report::{Counts, Report};
+
+use super::{Engine, Job, layer, tokens};
+use crate::application::Application;
+use crate::contain::Finished;
+use crate::environment;
+use crate::error::SweepError;
+use crate::knobs::{self, Announced};
+use crate::measure::Compare;
+use crate::outcome::{Failure, Measured, Outcome, Process};
+use crate::plan::{Role, RunSpec};
+
+/// How often a command whose output lacks a number is run.
+const ATTEMPTS: u32 = 3;
+
+/// A command that came to its end, and what the layer saw of it.
+struct Ended {
+    done: Finished,
+    seen: Option<(Report, Counts)>,
+}
+
+impl Engine<'_> {
+    /// The numbers of an application under `spec`.
+    pub(super) fn run_application(
+        &self,
+        application: &Application,
+        spec: &RunSpec,
+        job: &Job,
+        timeout: Duration,
+    ) -> Result<Outcome, SweepError> {
+        let measure = &application.measure;
+        let timed = matches!(spec.role, Role::WithoutLayer | Role::Setup | Role::Timed | Role::Short);
+        let mut measured = Measured::nothing(tokens(spec, job));
+        let mut counts = None;
+        if timed || !matches!(measure.compare, Compare::Check { .. }) {
+            let tried = self.attempt(application, spec, job, timeout, |ended| {
+                let said = text(&ended.done);
+                measure
+                    .metric
+                    .as_ref()
+                    .map_or(Ok(ended.done.wall.as_secs_f64()), |metric| metric.number(&said))
+            })?;
+            let (ended, metric) = match tried {
+                Ok(tried) => tried,
+                Err(failure) => return Ok(Err(failure)),
+            };
+            measured.tok_s = metric;
+            measured.process = Some(Process { cpu: ended.done.cpu, wall: ended.done.wall });
+            if measure.compare == Compare::Output {
+                measured.digest = match whole(&ended.done) {
+                    Ok(output) => measure.digest(&output),
+                    Err(failure) => return Ok(Err(failure)),
+                };
+            }
+            counts = ended.seen;
+        }
+        if let Compare::Check { command, value } = &measure.compare
+            && spec.role != Role::Setup
+        {
+            let tried = self.attempt(command, spec, job, timeout, |ended| {
+                value.as_ref().map_or(Ok(f64::NAN), |value| value.number(&text(&ended.done)))
+            })?;
+            let (ended, number) = match tried {
+                Ok(tried) => tried,
+                Err(failure) => return Ok(Err(failure)),
+            };
+            measured.perplexity = number;
+            measured.digest = match whole(&ended.done) {
+                Ok(output) => measure.digest(&output),
+                Err(failure) => return Ok(Err(failure)),
+            };
+            counts = counts.or(ended.seen);
+        }
+        if let Some((report, counts)) = counts {
+            measured.counts = Some(counts);
+            measured.layer_notes = report.notes;
+        }
+        Ok(Ok(measured))
+    }
+
+    /// Runs a command until `read` finds what it seeks, a few times at most.
+    fn attempt(
+        &self,
+        application: &Application,
+        spec: &RunSpec,
+        job: &Job,
+        timeout: Duration,
+        read: impl Fn(&Ended) -> Result<f64, String>,
+    ) -> Result<Result<(Ended, f64), Failure>, SweepError> {
+        let mut missing = String::new();
+        for _ in 0..ATTEMPTS {
+            let ended = match self.command_under(application, spec, job, timeout)? {
+                Ok(ended) => ended,
+                Err(failure) => return Ok(Err(failure)),
+            };
+            match read(&ended) {
+                Ok(number) => return Ok(Ok((ended, number))),
+                Err(why) => missing = why,
+            }
+        }
+        Ok(Err(Failure::Garbage(format!("{}: {missing}", application.name()))))
+    }
+
+    /// Runs one command under the layer, once.
+    fn command_under(
+        &self,
+        application: &Application,
+        spec: &RunSpec,
+        job: &Job,
+        timeout: Duration,
+    ) -> Result<Result<Ended, Failure>, SweepError> {
+        // A folder of its own for each process: what an earlier one left must never be taken for this one's.
+        let folder = tempfile::Builder::new().prefix("reports-").tempdir_in(self.folder.path());
+        let folder = match folder {
+            Ok(folder) => folder,
+            Err(error) => {
+                return Ok(Err(Failure::Start(format!("no folder for the layer's report: {error}"))));
+            }
+        };
+        let mut env = self.environment(spec, job, folder.path());
+        if spec.policy.is_some() {
+            let path = folder.path().to_string_lossy().replace('%', "%%");
+            environment::set(&mut env, "ZINC_BARRIER_REPORT", format!("{path}/%p-%d.json").into());
+        }
+        let mut command = std::process::Command::new(&application.program);
+        command.args(application.arguments(tokens(spec, job))).env_clear().envs(env);
+        let done = match self.finish(command, timeout)? {
+            Ok(done) => done,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        if spec.policy.is_none() {
+            return Ok(Ok(Ended { done, seen: None }));
+        }
+        let device = Some(job.device_name.as_str()).filter(|name| !name.is_empty());
+        Ok(layer::read_reports(spec, folder.path(), device).map(|seen| Ended { done, seen: Some(seen) }))
+    }
+
+    /// One run under `stock`, to learn on which device the application runs and what drivers announce of their knobs; it also fills caches, so that the first run
+    /// that counts is not slower than the others.
+    ///
+    /// # Errors
+    ///
+    /// [`SweepError::Reference`] with the reason when the application does not come to its end under the layer.
+    pub fn first_run(
+        &self,
+        application: &Application,
+        job: &Job,
+        timeout: Duration,
+    ) -> Result<(zinc_report::Device, Vec<Announced>), SweepError> {
+        let cannot = |failure: Failure| {
+            SweepError::Reference(format!("'{}' cannot be swept: under stock {failure}", application.shown()))
+        };
+        let mut asking = job.clone();
+        let said = self.ask(&mut asking.variables);
+        let ended = self.command_under(application, &RunSpec::FIRST, &asking, timeout)?.map_err(cannot)?;
+        let (report, _) = ended.seen.ok_or_else(|| cannot(Failure::LayerNotLoaded))?;
+        Ok((report.device, knobs::parse(&std::fs::read_to_string(said).unwrap_or_default())))
+    }
+}
+
+/// What it printed on both streams: a rate may be on either.
+fn text(done: &Finished) -> String {
+    format!("{}\n{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
+}
+
+/// Its standard output, if all of it was kept.
+fn whole(done: &Finished) -> Result<String, Failure> {
+    if done.cut {
+        return Err(Failure::Garbage("it printed more than can be compared".into()));
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}

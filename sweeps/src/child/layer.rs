@@ -1,0 +1,93 @@
+//! The layer's own report of a run, and whether it is of the run that was asked for.
+//!
+//! A layer that was not loaded looks exactly like a layer that changes nothing, so the lack of a report is never taken
+//! for a result.
+
+use std::path::Path;
+
+use zinc_report::{Counts, Report};
+
+use crate::outcome::Failure;
+use crate::plan::RunSpec;
+
+pub(super) fn read_report(spec: &RunSpec, path: &Path) -> Result<Report, Failure> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Failure::LayerNotLoaded),
+        Err(error) => return Err(Failure::LayerDiffers(format!("its report cannot be read: {error}"))),
+    };
+    let report = Report::from_json(&text).map_err(|e| Failure::LayerDiffers(format!("its report: {e}")))?;
+    check_report(spec, &report)?;
+    Ok(report)
+}
+
+/// The reports in a folder, one for each device that the application made: the counts of all of them together, and what
+/// the layer says. They must be of `device`, as far as anything ran.
+pub(super) fn read_reports(
+    spec: &RunSpec,
+    folder: &Path,
+    device: Option<&str>,
+) -> Result<(Report, Counts), Failure> {
+    let differs = |why: String| Failure::LayerDiffers(why);
+    let entries =
+        std::fs::read_dir(folder).map_err(|e| differs(format!("its reports cannot be read: {e}")))?;
+    let mut reports = Vec::new();
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let text =
+            std::fs::read_to_string(&path).map_err(|e| differs(format!("its report cannot be read: {e}")))?;
+        let report = Report::from_json(&text).map_err(|e| differs(format!("its report: {e}")))?;
+        check_asked(spec, &report)?;
+        reports.push(report);
+    }
+    if reports.is_empty() {
+        return Err(Failure::LayerNotLoaded);
+    }
+    // A program that looks at every device before it takes one makes devices on which nothing runs.
+    reports.retain(|report| report.totals.submits > 0);
+    let counts: Counts = reports.iter().map(|report| report.totals).sum();
+    if let Some((report, asked)) =
+        reports.iter().zip(device.into_iter().cycle()).find(|(r, d)| r.device.name != *d)
+    {
+        return Err(differs(format!("it saw device {} instead of {asked}", report.device.name)));
+    }
+    let first = reports.into_iter().next().ok_or_else(|| differs("it saw nothing submitted".into()))?;
+    check_dropped(spec, &counts)?;
+    Ok((first, counts))
+}
+
+/// Whether the report is of the run that was asked for.
+pub(super) fn check_report(spec: &RunSpec, report: &Report) -> Result<(), Failure> {
+    check_asked(spec, report)?;
+    if report.totals.dispatches == 0 {
+        return Err(Failure::LayerDiffers("it saw no dispatch".into()));
+    }
+    check_dropped(spec, &report.totals)
+}
+
+/// Whether it is of the policy, order and mutation that were asked for.
+fn check_asked(spec: &RunSpec, report: &Report) -> Result<(), Failure> {
+    let number = |k: Option<u64>| k.map_or("none".to_string(), |k| k.to_string());
+    let asked = [
+        ("policy", spec.policy.map(|p| p.to_string()).unwrap_or_default(), report.policy.clone()),
+        ("shuffle", spec.shuffle.to_string(), report.shuffle.clone()),
+        ("dropped barrier", number(spec.mutate), number(report.mutate)),
+    ];
+    for (what, asked, found) in asked {
+        if asked != found {
+            return Err(Failure::LayerDiffers(format!("{what} {found} instead of {asked}")));
+        }
+    }
+    if report.layer_failed {
+        // From there on the run was one of `stock`, whatever policy stands in the report.
+        return Err(Failure::LayerDiffers("it failed and passed the rest through".into()));
+    }
+    Ok(())
+}
+
+/// Whether a barrier was withheld where one was to be.
+fn check_dropped(spec: &RunSpec, counts: &Counts) -> Result<(), Failure> {
+    match spec.mutate {
+        Some(k) if counts.barriers_mutated == 0 => Err(Failure::NothingDropped(k)),
+        _ => Ok(()),
+    }
+}
