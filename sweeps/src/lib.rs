@@ -9,10 +9,11 @@
 //! cli ─▶ session ─▶ drivers   which devices (patched: of our own builds; knobs: their switches)
 //!           │   └─▶ plan      which runs, and why each
 //!           ├─────▶ shims     drivers that record without executing: where they are, how to start on one
-//!           ├─────▶ child     one run: environment, contain, the documents read back (packets: the driver's own)
-//!           │         └─▶ outcome: numbers, or the reason why there are none
+//!           ├─────▶ child     one run: environment, contain, the documents read back (packets: the driver's own) of the
+//!           │         │       engine, an application (measure: what is read off it) or a gate's own program (gate)
+//!           │         └─▶ outcome: numbers and cases, or the reason why there are none
 //!           ├─────▶ journal   every run as it ends, for --resume
-//!           └─────▶ assemble ─▶ gates, agree, stats: pure functions from outcomes to verdicts and intervals
+//!           └─────▶ assemble ─▶ gates, agree, stats, costs, soak, notes: pure functions from outcomes to verdicts and intervals
 //!                     └─▶ report ─▶ table, markdown, output
 //! parts ─▶ a sweep in arms for several machines: plan, run one, merge
 //! cost  ─▶ what one barrier costs, and what that predicts

@@ -63,7 +63,7 @@ impl Engine<'_> {
         let mut command = match spec.probe {
             Probe::Main => return Ok(Err(Failure::Start("this program has no cases".into()))),
             Probe::Ops => self.ops(job),
-            Probe::BackendOps => self.backend_ops(&mut env),
+            Probe::BackendOps => self.backend_ops(job, &mut env),
             Probe::Validation => self.validated(job, &mut env),
             Probe::Graphics => self.pictures(job),
             Probe::Window => {
@@ -103,7 +103,10 @@ impl Engine<'_> {
         command
     }
 
-    fn backend_ops(&self, env: &mut Vec<(OsString, OsString)>) -> Command {
+    fn backend_ops(&self, job: &Job, env: &mut Vec<(OsString, OsString)>) -> Command {
+        if job.device_name.contains("llvmpipe") {
+            on_own_driver(job, env);
+        }
         let mut command = self.of_oracles("test-backend-ops".as_ref());
         command.args(["test", "-b", "Vulkan0"]);
         if !self.tools.backend_ops.is_empty() {
@@ -117,9 +120,8 @@ impl Engine<'_> {
     }
 
     fn validated(&self, job: &Job, env: &mut Vec<(OsString, OsString)>) -> Command {
-        // The variables that choose the swept driver would mix two systems' libraries.
-        for (name, _) in &job.variables {
-            environment::remove(env, name);
+        if job.application.is_none() {
+            on_own_driver(job, env);
         }
         let above = env.iter().find(|(name, _)| name == "VK_INSTANCE_LAYERS").map(|(_, value)| value.clone());
         let layers = match above {
@@ -155,6 +157,16 @@ impl Engine<'_> {
         let mut command = Command::new(folder.join("run"));
         command.arg(program);
         command
+    }
+}
+
+/// Takes out what chooses a driver: the system's lavapipe with the oracles' libraries would mix two C++ libraries.
+fn on_own_driver(job: &Job, env: &mut Vec<(OsString, OsString)>) {
+    for (name, _) in &job.variables {
+        environment::remove(env, name);
+    }
+    for name in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES", "VK_LOADER_DRIVERS_SELECT"] {
+        environment::remove(env, name);
     }
 }
 

@@ -124,6 +124,8 @@ fn identity(
         engine: None,
         layer: None,
         packets: None,
+        pictures: None,
+        oracles: None,
         ..cli.clone()
     };
     let of = |(t, _): &(Target, Job)| {

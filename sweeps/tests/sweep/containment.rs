@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use zinc_sweeps::stats::comparison::Answer;
+
 use crate::bench::Bench;
 
 const MAIN_JOB: [&str; 2] = ["--policy", "alias-only"];
@@ -50,6 +52,20 @@ fn numbers_that_are_none_are_named_as_what_they_are() {
     let swept = Bench::new().with("alias-only,shuffle=1", "nan").sweep(&MAIN_JOB).expect(1);
     let arm = swept.report().arms.iter().find(|a| a.policy.as_deref() == Some("alias-only")).unwrap();
     assert!(arm.failing.contains(&"not a number, shuffle 1".to_string()), "{:?}", arm.failing);
+}
+
+#[test]
+fn a_machine_that_is_noisy_shows_no_difference_and_the_report_says_why() {
+    let bench = Bench::new().with("noisy", "");
+    let swept = bench.sweep(&["--policy", "alias-only", "--reps", "8", "--drops", "0"]).expect(0);
+    let report = swept.report();
+    assert!(report.notes.iter().any(|n| n.starts_with("Noisy: the rates of")), "{:?}", report.notes);
+    let arm = report.arms.iter().find(|a| a.policy.as_deref() == Some("alias-only")).unwrap();
+    let ratio = arm.vs_stock.unwrap();
+    assert_eq!(ratio.answer, Some(Answer::NoDifference), "{ratio:?}");
+    assert!(ratio.smallest_difference.unwrap() > 0.1, "{ratio:?}");
+    // Noise is no failure: the numbers are right.
+    assert_eq!(swept.verdict("alias-only", "off").0, "verified");
 }
 
 #[test]
