@@ -494,9 +494,22 @@ pub fn schema_json() -> String {
         "const": SCHEMA_VERSION,
         "description": "The version of the document: raised when a field changes its meaning or goes away.",
     });
-    let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();
+    let mut text = serde_json::to_string_pretty(&sorted(schema)).unwrap_or_default();
     text.push('\n');
     text
+}
+
+/// The same document with its fields in the order of the alphabet, whatever order the JSON library was built to keep.
+fn sorted(value: serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::Object(fields) => {
+            let fields: BTreeMap<String, Value> = fields.into_iter().collect();
+            Value::Object(fields.into_iter().map(|(name, value)| (name, sorted(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        other => other,
+    }
 }
 
 #[cfg(test)]
