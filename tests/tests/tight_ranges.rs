@@ -80,3 +80,23 @@ fn what_is_told_apart_by_push_constants_has_the_same_result_in_any_order() {
     let shuffled = needed.with(|layer| layer.policy("none").set("SHUFFLE", "reverse"));
     assert_ne!(shuffled.digest, needed.bare().digest, "nothing was swapped");
 }
+
+#[test]
+fn a_capture_holds_each_dispatch_with_its_shader_its_constants_and_what_it_binds() {
+    let folder = zinc_tests::stream::scratch();
+    let capture = folder.path().join("capture");
+    let played = || stream((0, "1"), (64, "2")).with(|layer| layer.set("CAPTURE", capture.clone()));
+    let read = || std::fs::read_to_string(capture.join("stream.txt")).expect("the capture was written");
+    let digest = played().digest;
+    let text = read();
+    let dispatches: Vec<&str> = text.lines().filter(|line| line.starts_with("D ")).collect();
+    assert_eq!(dispatches.len(), 3, "{text}");
+    assert!(dispatches[2].contains(" 2 1 1 0 0 0 x40000000 0.0:Write:"), "{text}");
+    assert_eq!(text.lines().filter(|line| *line == "B").count(), 2, "{text}");
+    let number = dispatches[2].split(' ').nth(1).expect("a pipeline");
+    let code = std::fs::read(capture.join(format!("{number}.spv"))).expect("its shader was written");
+    assert_eq!(code[..4], 0x0723_0203u32.to_le_bytes(), "SPIR-V");
+    // A folder that is there is left alone, and the application goes on.
+    assert_eq!(played().digest, digest);
+    assert_eq!(read(), text);
+}

@@ -1,14 +1,16 @@
 //! `zinc-barrier explain`: a trace, for people.
 //!
-//! Three questions are answered. Which places in the application's code do the barriers come from? (The table: pairs of
+//! Four questions are answered. Which places in the application's code do the barriers come from? (The table: pairs of
 //! pipelines, most frequent first.) Why is this barrier there, and why could that one go? (One stretch, barrier by
 //! barrier.) What would it take to need fewer? (The picture: the conflict graph of one stretch, with the heaviest path
-//! marked. No order of the operations needs fewer barriers than that path has required pairs.)
+//! marked. No order of the operations needs fewer barriers than that path has required pairs.) Which conflicts did the
+//! application leave unordered? (`unordered`.)
 //!
 //! Everything is read from the trace and nothing from the layer's memory; the graph is computed again from the accesses.
 
 mod picture;
 mod read;
+mod unordered;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -52,6 +54,7 @@ pub fn explain(arguments: &Explain) -> Result<String> {
     }
     let mut text = summary(&lines);
     let _ = write!(text, "\n{}", places(&lines, arguments.places));
+    let _ = write!(text, "\n{}", unordered::table(&lines, arguments.places));
     if let Some(number) = arguments.stretch {
         let _ = write!(text, "\n{}", one(number, &lines[number]));
     }
@@ -212,6 +215,25 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words} is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_conflict_without_a_barrier_is_named_and_one_with_a_barrier_is_not() {
+        let ordered = explained(&told(Policy::Narrow), None, None).unwrap();
+        assert!(ordered.contains("No two operations conflict without a barrier"), "{ordered}");
+        let mut journal = Journal::default();
+        let range = |start: u64, end: u64| Range::Bytes { memory: MemoryId(7), start, end };
+        for (number, bytes) in [range(0, 256), range(192, 512), range(512, 1024)].into_iter().enumerate() {
+            let what = What::Dispatch(Some(number as u64));
+            journal.operation(what, Nature::Movable, &[Access::shader_write(bytes)]);
+        }
+        let lines = trace::explain(&journal, Policy::Narrow, &Default::default()).lines;
+        let text = explained(&lines, None, None).unwrap();
+        for words in ["1 pairs of operations conflict", "pipeline 0", "pipeline 1", "waw", "bytes 192 to 256"]
+        {
+            assert!(text.contains(words), "{words} is missing in\n{text}");
+        }
+        assert!(!text.contains("pipeline 2"), "{text}");
     }
 
     #[test]
