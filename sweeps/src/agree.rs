@@ -121,3 +121,7 @@ fn references(target: &Target) -> impl Iterator<Item = &Measured> {
 fn said(knobs: &BTreeMap<String, String>) -> String {
     knobs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }
+
+#[cfg(test)]
+#[path = "agree_tests.rs"]
+mod tests;
