@@ -81,6 +81,7 @@ impl Target {
             complete: self.complete,
             executes: self.executes,
             gates: &self.gates,
+            settings: &self.settings,
         }
     }
 

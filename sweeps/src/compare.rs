@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::gates::Verdict;
 use crate::report::{Arm, ArmRole, Report};
 use crate::stats::comparison::{Answer, Comparison};
 use crate::table::{self, arm_name};
@@ -75,10 +76,14 @@ fn pair(name: &str, (a, left): (&Report, &Arm), (b, right): (&Report, &Arm)) -> 
     let digest =
         |arm: &Arm| arm.logits_digest.as_deref().map_or("none".into(), |d| d.chars().take(8).collect());
     differs("digest", digest(left), digest(right));
+    // Of wrong numbers there is no rate; a ceiling is one, and says so.
+    let wrong = |arm: &Arm| matches!(arm.verdict, Verdict::Refuted | Verdict::Failed);
+    let rated = !wrong(left) && !wrong(right);
+    let ceiling = [left, right].iter().any(|arm| arm.verdict == Verdict::IncorrectByDesign);
     Pair {
-        name: name.into(),
-        rate: Comparison::unpaired(&rates(right), &rates(left)),
-        relative: (left.role == ArmRole::Policy)
+        name: if ceiling { format!("{name} (a ceiling, incorrect by design)") } else { name.into() },
+        rate: rated.then(|| Comparison::unpaired(&rates(right), &rates(left))).flatten(),
+        relative: (left.role == ArmRole::Policy && rated)
             .then(|| Comparison::unpaired(&relative(b, right), &relative(a, left)))
             .flatten(),
         differences,

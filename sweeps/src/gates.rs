@@ -17,12 +17,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zinc_hazard::Policy;
 
+use crate::assemble::Setting;
 pub use crate::gate::{Gate, Probe};
 use crate::outcome::{Measured, Observation};
 use crate::plan::{Role, RunSpec, Shuffle, takes_drops};
+use crate::variables;
 
 /// What is said of a policy that is not meant to be correct where nothing could show it.
-const INCORRECT_ANYWAY: &str = "this policy is not meant to be correct, on any driver";
+const INCORRECT_ANYWAY: &str =
+    "this is not meant to be correct, on any driver: a ceiling of what could be won";
 
 /// Why nothing is called verified of an application of which nothing is compared.
 const NOTHING_COMPARED: &str = "nothing is compared: give --same-output, or a command with --check";
@@ -110,6 +113,8 @@ pub struct Evidence<'a> {
     pub executes: bool,
     /// The gates that every correct policy has to pass.
     pub gates: &'a [Gate],
+    /// The settings of the owner's variables, by [`RunSpec::knob`].
+    pub settings: &'a [Setting],
 }
 
 impl<'a> Evidence<'a> {
@@ -127,6 +132,11 @@ impl<'a> Evidence<'a> {
     pub fn difference(&self, spec: &RunSpec, run: &Measured) -> Option<String> {
         let reference = self.reference_of(spec.probe)?;
         self.gates_of(spec.probe).find_map(|gate| gate.difference(reference, run))
+    }
+
+    /// Whether a policy under a setting is wrong by design: a ceiling of what could be won, and never a result.
+    fn is_ceiling(&self, policy: Policy, knob: u16) -> bool {
+        !policy.is_correct() || self.settings.get(usize::from(knob)).is_some_and(variables::is_ceiling)
     }
 
     /// The gates that look at one program.
@@ -177,7 +187,7 @@ impl<'a> Evidence<'a> {
         if !self.executes {
             return because(Status::NotRun, "the device records without executing");
         }
-        if !policy.is_correct() {
+        if self.is_ceiling(policy, knob) {
             return because(Status::NotRun, "incorrect by design: there is nothing to prove");
         }
         let probe = gate.probe();
@@ -282,8 +292,9 @@ impl<'a> Evidence<'a> {
     pub fn judge_arm(&self, spec: &RunSpec) -> (Verdict, Option<String>) {
         let runs = || self.observations.iter().filter(|o| o.spec.same_arm(spec));
         let failure = runs().find_map(|o| o.outcome.as_ref().err()).map(ToString::to_string);
+        let ceiling = spec.policy.is_some_and(|policy| self.is_ceiling(policy, spec.knob));
         if !self.executes {
-            let by_design = spec.policy.is_some_and(|p| !p.is_correct()).then_some(INCORRECT_ANYWAY);
+            let by_design = ceiling.then_some(INCORRECT_ANYWAY);
             return match failure {
                 Some(reason) => (Verdict::Failed, Some(reason)),
                 None if self.same_packets(spec) => (Verdict::NoEffect, Some(SAME_PACKETS.into())),
@@ -302,11 +313,13 @@ impl<'a> Evidence<'a> {
                 (Verdict::Refuted, Some(format!("{difference}, as it must be")))
             }
             (Role::Control, None, None) => {
-                (Verdict::IncorrectByDesign, Some("not noticed: the gates are blind".into()))
+                let why = match self.gates_of(spec.probe).next() {
+                    Some(_) => "not noticed: the gates are blind",
+                    None => "no gate that was asked for looks at these runs",
+                };
+                (Verdict::IncorrectByDesign, Some(why.into()))
             }
-            (_, _, failure) if spec.policy.is_some_and(|p| !p.is_correct()) => {
-                (Verdict::IncorrectByDesign, failure)
-            }
+            (_, _, failure) if ceiling => (Verdict::IncorrectByDesign, failure),
             (Role::WithoutLayer, Some(difference), _) => {
                 (Verdict::Refuted, Some(format!("{difference}: the layer under stock changes the numbers")))
             }

@@ -66,7 +66,7 @@ fn sweep(policy: Policy, drops: &[u64], change: impl Fn(&RunSpec) -> Option<Outc
 }
 
 fn evidence(observations: &[Observation]) -> Evidence<'_> {
-    Evidence { observations, complete: true, executes: true, gates: &Gate::OF_DECODING }
+    Evidence { observations, complete: true, executes: true, gates: &Gate::OF_DECODING, settings: &[] }
 }
 
 fn timed(policy: Policy) -> RunSpec {
@@ -371,4 +371,28 @@ proptest! {
             prop_assert!(is_verified);
         }
     }
+}
+
+#[test]
+fn a_setting_that_skips_barriers_is_a_ceiling_whatever_numbers_it_gives() {
+    let skips = vec![("RADV_SKIP_COMPUTE_BARRIERS".to_string(), "1".to_string())];
+    let settings = [vec![], skips];
+    let specs = fixed_runs(&[Policy::AliasOnly], 1, 1, 1);
+    let observe = |spec: RunSpec| {
+        let wrong = matches!(spec.role, Role::Control);
+        let outcome = run(spec.policy, if wrong { "wrong" } else { "right" });
+        Observation { spec, outcome, wall: Duration::from_secs(1) }
+    };
+    let all: Vec<Observation> = specs.into_iter().map(observe).collect();
+    for executes in [true, false] {
+        let evidence = Evidence { executes, settings: &settings, ..evidence(&all) };
+        let (verdict, reason) = evidence.judge_arm(&RunSpec { knob: 1, ..timed(Policy::Stock) });
+        match executes {
+            true => assert_eq!(verdict, Verdict::IncorrectByDesign),
+            false => assert!(reason.unwrap().contains("not meant to be correct")),
+        }
+        assert_eq!(evidence.judge_gate_under(Gate::Bits, Policy::Stock, 1).status, Status::NotRun);
+    }
+    let plain = Evidence { settings: &settings, ..evidence(&all) };
+    assert_ne!(plain.judge_arm(&timed(Policy::AliasOnly)).0, Verdict::IncorrectByDesign);
 }

@@ -9,6 +9,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use crate::gates::{Status, Verdict};
 use crate::report::{Arm, ArmRole, CacheReport, EventCost, GateReport, Rate, Report, SoakReport};
+use crate::stats::LEVEL;
 use crate::stats::comparison::{Answer, clause};
 
 /// The arms of one device and model, in groups that share both, in the order of the report.
@@ -121,7 +122,7 @@ fn micros(rate: Rate) -> String {
 
 /// What the ratios say where it is not a difference, in lines.
 pub fn answers(arms: &[&Arm]) -> Vec<String> {
-    shared(arms.iter().filter(|arm| arm.role == ArmRole::Policy).filter_map(|arm| {
+    shared(arms.iter().filter(|arm| arm.role == ArmRole::Policy && is_result(arm)).filter_map(|arm| {
         let ratio = arm.vs_stock?;
         let answer = ratio.answer.filter(|a| matches!(a, Answer::NoDifference | Answer::TooFewRuns))?;
         Some((format!("rate of {}", arm_name(arm)), clause(answer, ratio.smallest_difference)))
@@ -141,7 +142,12 @@ pub fn costs(arms: &[&Arm]) -> Vec<String> {
             cost.us.hi,
             cost.event,
             count(fewer),
-            if cost.us.lo <= 0.0 && cost.us.hi >= 0.0 { " (not told from none)" } else { "" }
+            match () {
+                _ if cost.us.coverage < LEVEL => "; too few rounds to tell (six or more)",
+                _ if cost.us.lo <= 0.0 && cost.us.hi >= 0.0 => "; not told from none",
+                _ if !is_result(arm) => "; a ceiling, incorrect by design",
+                _ => "",
+            }
         )
     };
     arms.iter().flat_map(|arm| arm.costs.iter().map(move |cost| of(arm, cost))).collect()
@@ -366,6 +372,11 @@ pub fn verdict(arm: &Arm) -> String {
 }
 
 /// The rate of a permuted order is not that of the policy.
+/// Whether a rate may be called one: not that of wrong numbers, and not a ceiling.
+pub fn is_result(arm: &Arm) -> bool {
+    !matches!(arm.verdict, Verdict::IncorrectByDesign | Verdict::Refuted | Verdict::Failed)
+}
+
 fn is_comparable(arm: &Arm) -> bool {
     matches!(arm.role, ArmRole::Reference | ArmRole::Policy | ArmRole::WithoutLayer)
 }

@@ -1,6 +1,6 @@
 //! The owner's variables as an axis: which settings there are.
 //!
-//! `--set` names values, `--ablate` a mask of which one bit at a time is cleared, `--prefixes` the same mask with its
+//! `--knob` names values, `--ablate` a mask of which one bit at a time is cleared, `--prefixes` the same mask with its
 //! upper bits cleared one after the other. Several knobs are crossed. The first setting is always the empty one: the
 //! reference runs with nothing set, so that a variable that breaks things shows even under `stock`.
 //!
@@ -24,6 +24,15 @@ const OWN: [&str; 7] = [
     "VK_INSTANCE_LAYERS",
     "VK_LAYER_PATH",
 ];
+
+/// Variables of patched drivers that leave out barriers which were asked for (`mesa-patches`): whatever they win is a
+/// ceiling.
+const CEILINGS: [&str; 2] = ["RADV_SKIP_COMPUTE_BARRIERS", "HK_SKIP_CDM_BARRIERS"];
+
+/// Whether a setting is wrong by design.
+pub fn is_ceiling(setting: &Setting) -> bool {
+    setting.iter().any(|(name, value)| CEILINGS.contains(&name.as_str()) && value != "0")
+}
 
 /// A variable with the values that it is to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -241,6 +250,14 @@ mod tests {
         let ablation: Ablation = "M=0xffffffffffffffff".parse().unwrap();
         let knob: Knob = "A=1,2,3,4".parse().unwrap();
         assert!(settings(&[knob], &[ablation], false).unwrap_err().contains("256"));
+    }
+
+    #[test]
+    fn a_switch_that_skips_barriers_is_a_ceiling_where_it_is_on() {
+        let set = |name: &str, value: &str| vec![(name.to_string(), value.to_string())];
+        assert!(is_ceiling(&set("RADV_SKIP_COMPUTE_BARRIERS", "1")));
+        assert!(!is_ceiling(&set("RADV_SKIP_COMPUTE_BARRIERS", "0")));
+        assert!(!is_ceiling(&set("RADV_DEFER_L2_FLUSH", "1")) && !is_ceiling(&vec![]));
     }
 
     #[test]
