@@ -4,12 +4,13 @@
 
 use crate::abi::{chain, slice};
 use crate::asked::Asked;
+use crate::bindings::{self, Grid, Transfer};
 use crate::context::{Context, context};
 use crate::device::{Device, registry};
 use crate::footprint::{self, BoundSet};
 use crate::pipelines::Pipeline;
 use crate::recorder::Finished;
-use crate::segment::{self, Grid, Transfer};
+use crate::segment::Segment;
 use crate::stubs::Effect;
 use ash::vk;
 use std::cell::Cell;
@@ -25,6 +26,7 @@ pub(crate) unsafe fn before_unmodelled(buffer: vk::CommandBuffer, effect: Effect
     // SAFETY: by the caller.
     let Some(context) = (unsafe { context(buffer) }) else { return };
     context.with(|state| {
+        state.breaks_script();
         if effect == Effect::Taint {
             context.settle(state);
             state.recorder.bound.clear();
@@ -121,6 +123,7 @@ pub unsafe extern "system" fn end_command_buffer(buffer: vk::CommandBuffer) -> v
                 if let Some(journal) = state.recorder.take_journal() {
                     finished.witnesses = context.device.tell(&journal);
                     finished.journal = Some(journal.into());
+                    finished.script = state.segment.as_mut().and_then(Segment::take_script).map(Into::into);
                 }
                 if let Some(record) = context.record {
                     *record.finished.lock() = finished;
@@ -242,7 +245,7 @@ pub unsafe extern "system" fn cmd_push_constants(
             push(buffer, layout, stages, offset, size, values);
         }
         let keeps = context.device.keeps_push_constants() && stages.contains(vk::ShaderStageFlags::COMPUTE);
-        if keeps || context.device.holds_back() {
+        if keeps || context.device.keeps_bindings() {
             context.with(|state| {
                 if keeps {
                     state.recorder.bound.push(offset, slice(values.cast(), size));
@@ -361,21 +364,14 @@ unsafe fn dispatch(buffer: vk::CommandBuffer, grid: Grid) {
         },
         |state| {
             let holds = state.recorder.holds();
-            if holds {
-                // SAFETY: as above.
-                let pipeline = unsafe { context.device.pipelines.get(state.recorder.bound.pipeline) };
-                stays.set(may_hand_over(pipeline));
-            }
-            match &mut state.segment {
-                Some(segment) if segment.is_open() && (holds || !stays.get()) => {
-                    segment.hold_dispatch(grid, stays.get());
-                    true
-                }
-                _ => false,
-            }
+            let Some(segment) = &mut state.segment else { return false };
+            // SAFETY: as above.
+            let pipeline = unsafe { context.device.pipelines.get(state.recorder.bound.pipeline) };
+            stays.set(may_hand_over(pipeline));
+            segment.dispatch(grid, (holds || !stays.get(), stays.get()), pipeline.and_then(|p| p.traits))
         },
         // SAFETY: by the caller.
-        || unsafe { segment::dispatch(&context.device.next, buffer, grid) },
+        || unsafe { bindings::dispatch(&context.device.next, buffer, grid) },
     );
 }
 
@@ -416,16 +412,7 @@ fn transfer(
 ) {
     context.operation(
         |state| state.recorder.transfer(|granule, out| accesses(context.device, granule, out)),
-        |state| match &mut state.segment {
-            Some(segment) if segment.is_open() => match keep() {
-                Some(transfer) => {
-                    segment.hold_transfer(transfer);
-                    true
-                }
-                None => false,
-            },
-            _ => false,
-        },
+        |state| state.segment.as_mut().is_some_and(|segment| segment.transfer(keep)),
         forward,
     );
 }
@@ -589,9 +576,15 @@ pub unsafe extern "system" fn cmd_execute_commands(
             for secondary in slice(secondaries, count) {
                 let record = registry().command_buffers.get(*secondary);
                 // A buffer can't execute itself; if an application tries, its lock must not be taken twice.
-                if let Some(record) = record.filter(|r| context.record.is_none_or(|c| !std::ptr::eq(c, *r))) {
-                    let secondary = record.finished.lock().clone();
-                    state.recorder.executes(&secondary);
+                let Some(record) = record.filter(|r| context.record.is_none_or(|c| !std::ptr::eq(c, *r)))
+                else {
+                    state.breaks_script();
+                    continue;
+                };
+                let secondary = record.finished.lock().clone();
+                state.recorder.executes(&secondary);
+                if let Some(segment) = &mut state.segment {
+                    segment.executes(secondary.script.as_deref());
                 }
             }
         });

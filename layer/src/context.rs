@@ -8,11 +8,12 @@
 use crate::abi::DispatchKey;
 use crate::asked::Asked;
 use crate::device::{CommandBuffer, CommandState, Device, registry};
+use crate::emit;
 use crate::recorder::Answer;
 use ash::vk;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use zinc_hazard::{Barrier, Flags, Scope, Stages, Step};
+use zinc_hazard::{Barrier, Step};
 
 /// Runs `f`; a panic is `None`. Nothing may unwind into the application.
 pub(crate) fn catch<R>(f: impl FnOnce() -> Option<R>) -> Option<R> {
@@ -98,7 +99,7 @@ impl Context<'_> {
         let withheld: Vec<usize> = (0..plan.emissions.len()).filter(|_| self.device.is_withheld()).collect();
         withheld.iter().for_each(|_| state.recorder.mutated());
         state.recorder.issued_plan(&plan, &withheld);
-        let emit = |number: usize| self.issue(plain(plan.emissions[number].barrier));
+        let emit = |number: usize| self.issue(emit::plain(plan.emissions[number].barrier));
         // SAFETY: as above.
         unsafe { segment.issue(&plan, &withheld, next, self.buffer, emit) };
     }
@@ -126,48 +127,9 @@ impl Context<'_> {
     }
 
     fn issue(&self, barrier: Barrier) {
-        let next = &self.device.next;
-        let (src, dst) = (issued_stages(barrier.src.stages), issued_stages(barrier.dst.stages));
-        let old = |stages: Stages, flags: Flags| stages.bits() >> 32 == 0 && flags.bits() >> 32 == 0;
-        let is_old = old(src, barrier.src.flags) && old(dst, barrier.dst.flags);
         // SAFETY: the command buffer is being recorded; the barrier holds the application's own bits, which its
         // device therefore has, or the plainest bits there are.
-        unsafe {
-            match (next.cmd_pipeline_barrier2, next.cmd_pipeline_barrier) {
-                (Some(pipeline_barrier), _) if !is_old => {
-                    let memory = vk::MemoryBarrier2::default()
-                        .src_stage_mask(vk::PipelineStageFlags2::from_raw(src.bits()))
-                        .src_access_mask(vk::AccessFlags2::from_raw(barrier.src.flags.bits()))
-                        .dst_stage_mask(vk::PipelineStageFlags2::from_raw(dst.bits()))
-                        .dst_access_mask(vk::AccessFlags2::from_raw(barrier.dst.flags.bits()));
-                    let info = vk::DependencyInfo::default().memory_barriers(std::slice::from_ref(&memory));
-                    pipeline_barrier(self.buffer, &raw const info);
-                }
-                (_, Some(pipeline_barrier)) => {
-                    // Version 1 has no empty stage mask: top of pipe is no stage in a first scope, bottom in a second.
-                    let or = |stages: Stages, none: vk::PipelineStageFlags| match stages.bits() as u32 {
-                        0 => none,
-                        bits => vk::PipelineStageFlags::from_raw(bits),
-                    };
-                    let memory = vk::MemoryBarrier::default()
-                        .src_access_mask(vk::AccessFlags::from_raw(old_flags(barrier.src.flags)))
-                        .dst_access_mask(vk::AccessFlags::from_raw(old_flags(barrier.dst.flags)));
-                    pipeline_barrier(
-                        self.buffer,
-                        or(src, vk::PipelineStageFlags::TOP_OF_PIPE),
-                        or(dst, vk::PipelineStageFlags::BOTTOM_OF_PIPE),
-                        vk::DependencyFlags::empty(),
-                        1,
-                        &raw const memory,
-                        0,
-                        std::ptr::null(),
-                        0,
-                        std::ptr::null(),
-                    );
-                }
-                _ => {}
-            }
-        }
+        unsafe { emit::barrier(&self.device.next, self.buffer, barrier) };
     }
 
     /// Records an operation: `decide` asks the recorder, `hold` puts it into the segment if it may go there, `forward`
@@ -240,6 +202,7 @@ impl Context<'_> {
                     }
                 }
                 Answer::PassThrough(due) => {
+                    state.breaks_script();
                     if let Some(due) = due {
                         self.emit(state, due.barrier);
                     }
@@ -255,43 +218,4 @@ impl Context<'_> {
             forward();
         }
     }
-}
-
-/// Transfers are asked for stage by stage and emitted together (docs/semantics.md, rule 9): which of them a fill is,
-/// drivers have not always agreed on.
-fn issued_stages(stages: Stages) -> Stages {
-    match stages.intersects(Stages::TRANSFERS) {
-        true => stages.difference(Stages::TRANSFERS) | Stages::ALL_TRANSFER,
-        false => stages,
-    }
-}
-
-/// A barrier in the plainest bits that do the same and perhaps more: one that was cut names single kinds of shader
-/// accesses, which only devices with version 2 of the command have names for.
-fn plain(barrier: Barrier) -> Barrier {
-    let scope = |scope: Scope| {
-        let mut flags = scope.flags;
-        for (one, all) in [
-            (Flags::SHADER_SAMPLED_READ | Flags::SHADER_STORAGE_READ, Flags::SHADER_READ),
-            (Flags::SHADER_STORAGE_WRITE, Flags::SHADER_WRITE),
-        ] {
-            if flags.intersects(one) {
-                flags = flags.difference(one) | all;
-            }
-        }
-        Scope { stages: issued_stages(scope.stages), flags }
-    };
-    Barrier { src: scope(barrier.src), dst: scope(barrier.dst) }
-}
-
-/// An access mask in the bits of version 1, never narrower.
-fn old_flags(flags: Flags) -> u32 {
-    let mut out = flags.bits() as u32;
-    if flags.intersects(Flags::SHADER_SAMPLED_READ | Flags::SHADER_STORAGE_READ) {
-        out |= Flags::SHADER_READ.bits() as u32;
-    }
-    if flags.intersects(Flags::SHADER_STORAGE_WRITE) {
-        out |= Flags::SHADER_WRITE.bits() as u32;
-    }
-    out
 }

@@ -13,6 +13,7 @@ use crate::memory::{Buffer, BufferView, Extent, Memory};
 use crate::next::Next;
 use crate::pipelines::{Pipeline, ShaderModule};
 use crate::recorder::{Finished, Recorder};
+use crate::replay::Replay;
 use crate::segment::Segment;
 use crate::settings::{OutOfBounds, Ranges, Settings, Shuffle};
 use crate::stubs::Targets;
@@ -45,6 +46,8 @@ pub struct CommandBuffer {
     pub device: Arc<Device>,
     /// Its pool's handle.
     pub pool: u64,
+    /// The queue family of its pool; known only where submissions are replayed.
+    pub family: Option<u32>,
     /// The recording in progress.
     pub state: Exclusive<CommandState>,
     /// The counts of the finished recording, which several threads may submit.
@@ -55,8 +58,17 @@ pub struct CommandBuffer {
 pub struct CommandState {
     /// The recording in progress.
     pub recorder: Recorder,
-    /// Under shuffle: what is held back, and what is bound.
+    /// Where operations are issued elsewhere than they are recorded: what is held back, and what is bound.
     pub segment: Option<Segment>,
+}
+
+impl CommandState {
+    /// Something is recorded that can't be replayed.
+    pub fn breaks_script(&mut self) {
+        if let Some(segment) = &mut self.segment {
+            segment.breaks_script();
+        }
+    }
 }
 
 /// A device.
@@ -105,6 +117,10 @@ pub struct Device {
     pub pipelines: Table<Pipeline>,
     /// Pipeline layouts that the application destroyed while held dispatches may need them; only under shuffle.
     pub retired_layouts: Mutex<Vec<vk::PipelineLayout>>,
+    /// `VkCommandPool`: the queue family; only where submissions are replayed.
+    pub families: Table<u32>,
+    /// What is submitted in place of what was recorded.
+    pub replay: Replay,
     /// The sums.
     pub sums: Mutex<Sums>,
     /// Emissions since the last submission: what the mutation counts.
@@ -132,6 +148,7 @@ impl Device {
         description: zinc_report::Device,
         robust_writes: bool,
     ) -> Device {
+        let replay = Replay::new(&settings);
         let trace = settings.open_trace(std::process::id(), description.number);
         let capture = settings.begin_capture(std::process::id(), description.number);
         Device {
@@ -157,6 +174,8 @@ impl Device {
             modules: Table::default(),
             pipelines: Table::default(),
             retired_layouts: Mutex::default(),
+            families: Table::default(),
+            replay,
             sums: Mutex::default(),
             emissions: AtomicU64::new(0),
             failed: AtomicBool::new(false),
@@ -184,7 +203,7 @@ impl Device {
 
     /// Whether recordings are to be kept as they were and as they were issued.
     fn keeps_journals(&self) -> bool {
-        self.settings.audit || self.settings.trace.is_some()
+        self.settings.audit || self.settings.trace.is_some() || self.replay.is_on()
     }
 
     /// The state of a command buffer at the beginning of a recording.
@@ -206,7 +225,7 @@ impl Device {
         if self.keeps_journals() {
             recorder.keep_journal();
         }
-        CommandState { recorder, segment: self.holds_back().then(|| Segment::new(settings.shuffle)) }
+        CommandState { recorder, segment: self.keeps_bindings().then(|| self.fresh_segment()) }
     }
 
     /// Makes `state` that of a command buffer at the beginning of a recording, and keeps what memory it has.
@@ -217,7 +236,7 @@ impl Device {
         }
         state.recorder.reset();
         if let Some(segment) = &mut state.segment {
-            *segment = Segment::new(self.settings.shuffle);
+            *segment = self.fresh_segment();
         }
     }
 
@@ -229,7 +248,7 @@ impl Device {
 
     /// A submission ends a sequence: the mutation counts from 0 again.
     pub fn submitted(&self) {
-        if self.settings.mutate.is_some() {
+        if self.settings.mutate.is_some() && !self.settings.mutate_once {
             self.emissions.store(0, Ordering::Relaxed);
         }
     }
@@ -254,8 +273,17 @@ impl Device {
         self.settings.ranges == Ranges::Tight
     }
 
+    fn fresh_segment(&self) -> Segment {
+        Segment::new(self.settings.shuffle, self.holds_back(), self.replay.is_on())
+    }
+
+    /// Whether operations may be issued elsewhere than they are recorded, so that each needs to know what is bound.
+    pub fn keeps_bindings(&self) -> bool {
+        self.holds_back() || self.replay.is_on()
+    }
+
     /// Whether operations are held back, to be issued later and perhaps in another order.
-    pub fn holds_back(&self) -> bool {
+    fn holds_back(&self) -> bool {
         self.settings.shuffle != Shuffle::Off || self.settings.policy.freedom().is_some()
     }
 }

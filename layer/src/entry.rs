@@ -190,7 +190,7 @@ fn replacement(
             name.to_bytes(),
             b"vkCmdPushConstants" | b"vkCmdPushConstants2" | b"vkCmdPushConstants2KHR"
         );
-        let needless = constants && device.is_some_and(|d| !d.holds_back() && !d.keeps_push_constants());
+        let needless = constants && device.is_some_and(|d| !d.keeps_bindings() && !d.keeps_push_constants());
         return if needless { next } else { hook };
     }
     let Ok(text) = name.to_str() else { return next };

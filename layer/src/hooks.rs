@@ -4,7 +4,7 @@
 //! function that became core later leads to the same hook: one device offers both, and they do the same.
 
 use crate::entry::void;
-use crate::{commands as c, images as i, objects as o, pushes as p, templates as t};
+use crate::{commands as c, images as i, objects as o, pushes as p, submits as s, templates as t};
 use ash::vk;
 use std::ffi::CStr;
 
@@ -22,8 +22,11 @@ macro_rules! hooks {
 
 hooks! { find;
     "vkDestroyDevice" => o::destroy_device: vk::PFN_vkDestroyDevice;
-    "vkQueueSubmit" => o::queue_submit: vk::PFN_vkQueueSubmit;
-    "vkQueueSubmit2" | "vkQueueSubmit2KHR" => o::queue_submit2: vk::PFN_vkQueueSubmit2;
+    "vkQueueWaitIdle" => s::queue_wait_idle: vk::PFN_vkQueueWaitIdle;
+    "vkDeviceWaitIdle" => s::device_wait_idle: vk::PFN_vkDeviceWaitIdle;
+    "vkCreateCommandPool" => o::create_command_pool: vk::PFN_vkCreateCommandPool;
+    "vkQueueSubmit" => s::queue_submit: vk::PFN_vkQueueSubmit;
+    "vkQueueSubmit2" | "vkQueueSubmit2KHR" => s::queue_submit2: vk::PFN_vkQueueSubmit2;
     "vkAllocateMemory" => o::allocate_memory: vk::PFN_vkAllocateMemory;
     "vkFreeMemory" => o::free_memory: vk::PFN_vkFreeMemory;
     "vkCreateBuffer" => o::create_buffer: vk::PFN_vkCreateBuffer;

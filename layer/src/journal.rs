@@ -102,6 +102,15 @@ impl Journal {
         self.first = self.operations.len();
     }
 
+    /// All operations, as recorded.
+    pub fn operations(&self) -> impl Iterator<Item = (Nature, &[Access])> {
+        let accesses = self.recorded.iter().filter_map(|event| match event {
+            Event::Operation(accesses) => Some(&accesses[..]),
+            Event::Asked(_) | Event::Emitted(_) => None,
+        });
+        self.operations.iter().map(|operation| operation.nature).zip(accesses)
+    }
+
     /// The stretches between commands without a model, as recorded, each with what its operations are.
     pub fn stretches(&self) -> Vec<(Stretch, Vec<What>)> {
         let mut all = Vec::new();

@@ -112,6 +112,11 @@ impl Extent {
 }
 
 impl Memory {
+    /// Its identity; `None` where it may be the same bytes as another allocation.
+    pub fn id(&self) -> Option<MemoryId> {
+        (self.id != EXTERNAL).then_some(self.id)
+    }
+
     /// The `size` bytes from `offset` on, as an image's.
     pub fn extent(&self, offset: u64, size: u64) -> Extent {
         let buffer = (offset, offset.saturating_add(size));

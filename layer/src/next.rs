@@ -93,6 +93,9 @@ next_functions! {
     create_compute_pipelines: vk::PFN_vkCreateComputePipelines = "vkCreateComputePipelines";
     destroy_pipeline: vk::PFN_vkDestroyPipeline = "vkDestroyPipeline";
     set_debug_utils_object_name: vk::PFN_vkSetDebugUtilsObjectNameEXT = "vkSetDebugUtilsObjectNameEXT";
+    create_command_pool: vk::PFN_vkCreateCommandPool = "vkCreateCommandPool";
+    queue_wait_idle: vk::PFN_vkQueueWaitIdle = "vkQueueWaitIdle";
+    device_wait_idle: vk::PFN_vkDeviceWaitIdle = "vkDeviceWaitIdle";
     destroy_command_pool: vk::PFN_vkDestroyCommandPool = "vkDestroyCommandPool";
     allocate_command_buffers: vk::PFN_vkAllocateCommandBuffers = "vkAllocateCommandBuffers";
     free_command_buffers: vk::PFN_vkFreeCommandBuffers = "vkFreeCommandBuffers";

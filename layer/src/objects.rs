@@ -79,6 +79,7 @@ pub unsafe extern "system" fn destroy_device(device: vk::Device, allocator: Allo
             reporting::write(&known, WrittenAt::DeviceDestruction);
             Some(())
         });
+        known.replay.end();
         if let Some(destroy) = known.next.destroy_pipeline_layout {
             for layout in known.retired_layouts.lock().drain(..) {
                 destroy(device, layout, std::ptr::null());
@@ -90,79 +91,6 @@ pub unsafe extern "system" fn destroy_device(device: vk::Device, allocator: Allo
     }
 }
 
-/// Adds what was submitted to the device's sums.
-fn count_submit(
-    device: &Device,
-    queue: vk::Queue,
-    batches: u32,
-    buffers: impl Iterator<Item = vk::CommandBuffer>,
-) {
-    device.submitted();
-    let finished: Vec<_> = buffers
-        // SAFETY: they are being submitted.
-        .filter_map(|buffer| unsafe { registry().command_buffers.get(buffer) })
-        .map(|record| record.finished.lock().clone())
-        .collect();
-    if device.settings.audit {
-        let journals: Vec<_> = finished.iter().filter_map(|recording| recording.journal.clone()).collect();
-        device.settings.warn(device.audit.lock().submit(queue, &journals));
-    }
-    for witnesses in finished.iter().filter_map(|recording| recording.witnesses.as_ref()) {
-        let mut all = device.witnesses.lock();
-        witnesses.iter().for_each(|(key, times)| *all.entry(*key).or_default() += times);
-    }
-    let mut sums = device.sums.lock();
-    sums.totals.submits += u64::from(batches);
-    for recording in finished {
-        sums.totals += recording.counts;
-        for (policy, counts) in recording.would_emit {
-            *sums.would_emit.entry(policy).or_default() += counts;
-        }
-    }
-}
-
-pub unsafe extern "system" fn queue_submit(
-    queue: vk::Queue,
-    count: u32,
-    submits: *const vk::SubmitInfo<'_>,
-    fence: vk::Fence,
-) -> vk::Result {
-    // SAFETY: the application's own arguments, read and passed on.
-    unsafe {
-        let Some(known) = device_of(queue) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
-        let Some(submit) = known.next.queue_submit else { return vk::Result::ERROR_INITIALIZATION_FAILED };
-        catch(|| {
-            let buffers = slice(submits, count)
-                .iter()
-                .flat_map(|s| slice(s.p_command_buffers, s.command_buffer_count).iter().copied());
-            count_submit(known, queue, count, buffers);
-            Some(())
-        });
-        submit(queue, count, submits, fence)
-    }
-}
-
-pub unsafe extern "system" fn queue_submit2(
-    queue: vk::Queue,
-    count: u32,
-    submits: *const vk::SubmitInfo2<'_>,
-    fence: vk::Fence,
-) -> vk::Result {
-    // SAFETY: the application's own arguments, read and passed on.
-    unsafe {
-        let Some(known) = device_of(queue) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
-        let Some(submit) = known.next.queue_submit2 else { return vk::Result::ERROR_INITIALIZATION_FAILED };
-        catch(|| {
-            let buffers = slice(submits, count).iter().flat_map(|s| {
-                slice(s.p_command_buffer_infos, s.command_buffer_info_count).iter().map(|c| c.command_buffer)
-            });
-            count_submit(known, queue, count, buffers);
-            Some(())
-        });
-        submit(queue, count, submits, fence)
-    }
-}
-
 pub unsafe extern "system" fn allocate_memory(
     device: vk::Device,
     info: *const vk::MemoryAllocateInfo<'_>,
@@ -170,7 +98,9 @@ pub unsafe extern "system" fn allocate_memory(
     memory: *mut vk::DeviceMemory,
 ) -> vk::Result {
     create!(device.allocate_memory(info, allocator, memory), |d| {
-        d.memories.insert(*memory, Memory::new(&*info));
+        let record = Memory::new(&*info);
+        d.memories.insert(*memory, record);
+        d.replay.allocated(d, *memory, record, &*info);
     })
 }
 
@@ -180,7 +110,9 @@ pub unsafe extern "system" fn free_memory(
     allocator: Allocator<'_>,
 ) {
     destroy!(device.free_memory(memory, allocator), |d| {
-        d.memories.remove(memory);
+        if let Some(record) = d.memories.remove(memory) {
+            d.replay.freed(&record);
+        }
     })
 }
 
@@ -309,7 +241,7 @@ pub unsafe extern "system" fn destroy_pipeline_layout(
             known.pipeline_layouts.remove(layout);
             Some(())
         });
-        if known.holds_back() && layout != vk::PipelineLayout::null() {
+        if known.keeps_bindings() && layout != vk::PipelineLayout::null() {
             // A held dispatch may have to bind with it: it lives until the device dies.
             known.retired_layouts.lock().push(layout);
         } else if let Some(destroy) = known.next.destroy_pipeline_layout {
@@ -451,13 +383,28 @@ pub unsafe extern "system" fn create_compute_pipelines(
         let Some(create) = known.next.create_compute_pipelines else {
             return vk::Result::ERROR_INITIALIZATION_FAILED;
         };
+        let mut based = Vec::new();
+        let asked = infos;
+        let infos = if known.replay.slices() {
+            // A dispatch can be cut only where its pipeline allows for other bases than 0.
+            let flag = vk::PipelineCreateFlags::DISPATCH_BASE;
+            based.extend(slice(infos, count).iter().map(|info| info.flags(info.flags | flag)));
+            based.as_ptr()
+        } else {
+            infos
+        };
         let result = create(device, cache, count, infos, allocator, pipelines);
         // Some may have been made even where others failed; those that were not are null.
         catch(|| {
-            for (info, pipeline) in slice(infos, count).iter().zip(slice(pipelines, count)) {
+            for (info, pipeline) in slice(asked, count).iter().zip(slice(pipelines, count)) {
                 if *pipeline != vk::Pipeline::null() {
                     let module = |m| known.modules.get(m);
-                    let record = Pipeline::new(info, module, known);
+                    let mut record = Pipeline::new(info, module, known);
+                    if known.replay.is_on()
+                        && let Some(module) = known.modules.get(info.stage.module)
+                    {
+                        record.look_closer(module.words());
+                    }
                     known.pipelines.insert(*pipeline, record);
                 }
             }
@@ -504,6 +451,19 @@ pub unsafe extern "system" fn destroy_pipeline(
     })
 }
 
+pub unsafe extern "system" fn create_command_pool(
+    device: vk::Device,
+    info: *const vk::CommandPoolCreateInfo<'_>,
+    allocator: Allocator<'_>,
+    pool: *mut vk::CommandPool,
+) -> vk::Result {
+    create!(device.create_command_pool(info, allocator, pool), |d| {
+        if d.replay.is_on() {
+            d.families.insert(*pool, (*info).queue_family_index);
+        }
+    })
+}
+
 pub unsafe extern "system" fn destroy_command_pool(
     device: vk::Device,
     pool: vk::CommandPool,
@@ -511,6 +471,7 @@ pub unsafe extern "system" fn destroy_command_pool(
 ) {
     destroy!(device.destroy_command_pool(pool, allocator), |d| {
         registry().command_buffers.remove_if(|c| c.pool == pool.as_raw() && c.device.key == d.key);
+        d.families.remove(pool);
     })
 }
 
@@ -533,7 +494,8 @@ pub unsafe extern "system" fn allocate_command_buffers(
                     let (device, pool) = (known.clone(), info.command_pool.as_raw());
                     let state = Exclusive::new(device.fresh_state());
                     let finished = Mutex::default();
-                    let record = CommandBuffer { device, pool, state, finished };
+                    let family = device.families.get(info.command_pool).copied();
+                    let record = CommandBuffer { device, pool, family, state, finished };
                     registry().command_buffers.insert(*buffer, record);
                 }
                 Some(())

@@ -6,12 +6,13 @@
 
 use crate::abi::chain;
 use crate::device::Device;
+use crate::replay::traits::Traits;
 use crate::tight::Tight;
 use ash::vk;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use zinc_reflect::{EntryPoint, Footprint, Specialization, Stage};
+use zinc_reflect::{Binding, Class, EntryPoint, Footprint, Specialization, Stage};
 
 /// One `VkShaderModule`. Taken apart when the first pipeline needs it: applications make modules that they never use.
 pub struct ShaderModule {
@@ -29,6 +30,11 @@ impl ShaderModule {
         // SAFETY: by the caller; the specification wants codeSize to be a multiple of 4.
         let words = unsafe { crate::abi::slice(info.p_code, (info.code_size / 4) as u32) }.to_vec();
         ShaderModule { words, module: OnceLock::new() }
+    }
+
+    /// Its SPIR-V.
+    pub fn words(&self) -> &[u32] {
+        &self.words
     }
 
     /// What is in it; `None` when that can't be told.
@@ -68,6 +74,8 @@ pub struct Pipeline {
     pub tight: Option<Tight>,
     /// Writes out of bounds may land anywhere in the buffer (rule 11).
     pub robust_writes: bool,
+    /// What a replay must know of its shader; only where submissions are replayed.
+    pub traits: Option<Traits>,
 }
 
 /// What a `pNext` list says of storage buffers' robustness: whether a write out of bounds may land elsewhere in the
@@ -123,6 +131,17 @@ unsafe fn is_plain(info: &vk::ComputePipelineCreateInfo<'_>) -> bool {
 }
 
 impl Pipeline {
+    /// Looks for what a replay must know, in the module with these words.
+    pub fn look_closer(&mut self, words: &[u32]) {
+        self.traits = self.shader.as_ref().and_then(|shader| {
+            let image = |b: &Binding| {
+                let class = matches!(b.class, Class::StorageImage | Class::StorageTexelBuffer);
+                class && b.direction.write
+            };
+            Some(Traits { writes_images: shader.bindings.iter().any(image), ..Traits::of(words)? })
+        });
+    }
+
     /// The record of a pipeline made with `info` on `device`; `module` finds the record of a shader module.
     ///
     /// # Safety
@@ -160,7 +179,13 @@ impl Pipeline {
         if let Some((capture, (module, name))) = device.capture.as_ref().zip(named) {
             capture.pipeline(number, &module.words, name, &constants);
         }
-        Pipeline { number, shader, tight, robust_writes: robust.unwrap_or(device.robust_writes) }
+        Pipeline {
+            number,
+            shader,
+            tight,
+            traits: None,
+            robust_writes: robust.unwrap_or(device.robust_writes),
+        }
     }
 }
 

@@ -183,7 +183,7 @@ pub unsafe extern "system" fn cmd_push_constants2(
         let Some(context) = context(buffer) else { return };
         let compute = (*info).stage_flags.contains(vk::ShaderStageFlags::COMPUTE);
         let keeps = compute && context.device.keeps_push_constants();
-        if keeps || context.device.holds_back() {
+        if keeps || context.device.keeps_bindings() {
             context.with(|state| {
                 if keeps {
                     let of = &*info;

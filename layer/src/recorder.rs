@@ -8,6 +8,7 @@ use crate::descriptors::Set;
 use crate::footprint::{self, BoundSet, Rules};
 use crate::journal::{self, Journal, What};
 use crate::pipelines::Pipeline;
+use crate::script::Script;
 use crate::trace::Witnesses;
 use ash::vk;
 use std::sync::Arc;
@@ -95,6 +96,8 @@ pub struct Finished {
     pub would_emit: Vec<(Policy, Counts)>,
     /// Where one was kept.
     pub journal: Option<Arc<Journal>>,
+    /// How to issue its operations again, where submissions are replayed.
+    pub script: Option<Arc<Script>>,
     /// What forced its barriers, where a trace is written.
     pub witnesses: Option<Arc<Witnesses>>,
 }
@@ -360,6 +363,7 @@ impl Recorder {
         };
         Finished {
             journal: None,
+            script: None,
             witnesses: None,
             counts: with(&self.planner, self.counted.barriers_mutated),
             would_emit: self.shadows.iter().map(|s| (s.policy(), with(s, 0))).collect(),

@@ -132,6 +132,7 @@ fn build(device: &Device, written_at: WrittenAt) -> Report {
         report.witnesses = Some(crate::trace::most_frequent(&device.witnesses.lock(), &names, 10));
     }
     report.audit = settings.audit.then(|| device.audit.lock().found);
+    report.replayed = device.replay.counts();
     if settings.names {
         report.process = std::env::current_exe()
             .ok()
@@ -148,6 +149,11 @@ fn build(device: &Device, written_at: WrittenAt) -> Report {
                     .into()
             }
         });
+    }
+    if settings.mutate.is_some() && settings.mutate_once {
+        report
+            .notes
+            .push("The mutation was counted from the device's creation: one barrier was lost in all.".into());
     }
     report.notes.extend(device.warnings.iter().cloned());
     report.layer_failed = device.has_failed();

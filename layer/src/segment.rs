@@ -14,67 +14,20 @@
 //! Nothing is ever held across anything but these operations and the binds between them: every other command
 //! releases first.
 
+use crate::bindings::{self, Bindings, Grid, Transfer};
 use crate::footprint::BoundSet;
 use crate::next::Next;
+use crate::replay::traits::Traits;
+use crate::script::{Action, Script};
 use crate::settings::Shuffle;
 use ash::vk;
 use std::sync::Arc;
 use zinc_hazard::{Issue, Plan};
 
-/// A `vkCmdPushConstants`, kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Push {
-    layout: vk::PipelineLayout,
-    stages: vk::ShaderStageFlags,
-    offset: u32,
-    bytes: Vec<u8>,
-}
-
-/// The compute state that a dispatch depends on.
-#[derive(Clone, Debug, Default)]
-struct State {
-    pipeline: vk::Pipeline,
-    sets: Vec<Option<BoundSet>>,
-    pushes: Arc<Vec<Push>>,
-}
-
-/// How many workgroups, and from where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grid {
-    /// `vkCmdDispatch`.
-    Plain([u32; 3]),
-    /// `vkCmdDispatchBase`: base, then count.
-    Base([u32; 3], [u32; 3]),
-    /// `vkCmdDispatchIndirect`.
-    Indirect(vk::Buffer, vk::DeviceSize),
-}
-
-impl Grid {
-    /// The first workgroup and their number, if they are known when the dispatch is recorded.
-    pub fn workgroups(&self) -> Option<([u32; 3], [u32; 3])> {
-        match *self {
-            Grid::Plain(groups) => Some(([0; 3], groups)),
-            Grid::Base(base, groups) => Some((base, groups)),
-            Grid::Indirect(..) => None,
-        }
-    }
-}
-
-/// A transfer, with copies of its arrays.
-#[derive(Clone, Debug)]
-pub enum Transfer {
-    /// `vkCmdCopyBuffer`.
-    Copy(vk::Buffer, vk::Buffer, Vec<vk::BufferCopy>),
-    /// `vkCmdFillBuffer`: buffer, offset, size, word.
-    Fill(vk::Buffer, vk::DeviceSize, vk::DeviceSize, u32),
-    /// `vkCmdUpdateBuffer`.
-    Update(vk::Buffer, vk::DeviceSize, Vec<u8>),
-}
-
 #[derive(Debug)]
 enum Held {
     /// With what it needs bound, and whether nothing may move across it.
-    Dispatch(Arc<State>, Grid, bool),
+    Dispatch(Arc<Bindings>, Grid, bool),
     Transfer(Transfer),
 }
 
@@ -92,26 +45,52 @@ enum Turn {
 pub struct Segment {
     order: Shuffle,
     random: fastrand::Rng,
-    state: State,
+    state: Bindings,
     /// `state` as the last held dispatch had it, while nothing was bound since.
-    shared: Option<Arc<State>>,
+    shared: Option<Arc<Bindings>>,
     held: Vec<Held>,
     /// Something was bound that can't be bound again from here.
     closed: bool,
+    /// Whether anything is held at all, or only what is bound is kept.
+    holds: bool,
+    /// Everything that is recorded, where submissions are replayed.
+    script: Option<Script>,
 }
 
 impl Segment {
-    /// An empty segment at the beginning of a command buffer.
-    pub fn new(order: Shuffle) -> Segment {
+    /// An empty segment at the beginning of a command buffer. Where nothing `holds` back, it only knows what is bound; where
+    /// submissions are `replayed`, it writes a script.
+    pub fn new(order: Shuffle, holds: bool, replayed: bool) -> Segment {
         let seed = if let Shuffle::Seed(seed) = order { seed } else { 0 };
         Segment {
             order,
             random: fastrand::Rng::with_seed(seed),
-            state: State::default(),
+            state: Bindings::default(),
             shared: None,
             held: Vec::new(),
             closed: false,
+            holds,
+            script: replayed.then(Script::default),
         }
+    }
+
+    /// Something is recorded that can't be replayed.
+    pub fn breaks_script(&mut self) {
+        if let Some(script) = &mut self.script {
+            script.breaks();
+        }
+    }
+
+    /// A secondary command buffer with this script is executed.
+    pub fn executes(&mut self, secondary: Option<&Script>) {
+        if let Some(script) = &mut self.script {
+            script.executes(secondary);
+        }
+    }
+
+    /// The script of the recording that has ended.
+    pub fn take_script(&mut self) -> Option<Script> {
+        self.script.as_mut().map(std::mem::take)
     }
 
     /// The application binds a pipeline.
@@ -135,13 +114,7 @@ impl Segment {
         bytes: &[u8],
     ) {
         self.shared = None;
-        let pushes = Arc::make_mut(&mut self.state.pushes);
-        let end = offset as usize + bytes.len();
-        pushes.retain(|p| {
-            let inside = p.offset >= offset && p.offset as usize + p.bytes.len() <= end;
-            !(inside && p.stages == stages && p.layout == layout)
-        });
-        pushes.push(Push { layout, stages, offset, bytes: bytes.to_vec() });
+        self.state.push(layout, stages, offset, bytes);
     }
 
     /// Something is bound that can't be bound again from here (pushed descriptors, say): for the rest of the command
@@ -150,20 +123,44 @@ impl Segment {
         self.closed = true;
     }
 
-    /// Whether operations may be held.
-    pub fn is_open(&self) -> bool {
-        !self.closed
+    fn bound(&mut self) -> Arc<Bindings> {
+        self.shared.get_or_insert_with(|| Arc::new(self.state.clone())).clone()
     }
 
-    /// Holds a dispatch back. Where it `stays`, nothing is moved across it.
-    pub fn hold_dispatch(&mut self, grid: Grid, stays: bool) {
-        let state = self.shared.get_or_insert_with(|| Arc::new(self.state.clone())).clone();
-        self.held.push(Held::Dispatch(state, grid, stays));
+    /// Takes in a dispatch, and holds it back if it `may` be. Where it `stays`, nothing is moved across it. Says whether it
+    /// is held.
+    pub fn dispatch(&mut self, grid: Grid, (may, stays): (bool, bool), traits: Option<Traits>) -> bool {
+        if let Some(mut script) = self.script.take() {
+            let bound = (!self.closed).then(|| self.bound());
+            script.operation(bound.map(|bound| Action::Dispatch(bound, grid, traits)));
+            self.script = Some(script);
+        }
+        let held = self.holds && !self.closed && may;
+        if held {
+            let bound = self.bound();
+            self.held.push(Held::Dispatch(bound, grid, stays));
+        }
+        held
     }
 
-    /// Holds a transfer back.
-    pub fn hold_transfer(&mut self, transfer: Transfer) {
-        self.held.push(Held::Transfer(transfer));
+    /// Takes in a transfer, and holds it back if that can be. `keep` copies it, unless that can't be done. Says whether it is
+    /// held.
+    pub fn transfer(&mut self, keep: impl FnOnce() -> Option<Transfer>) -> bool {
+        let holds = self.holds && !self.closed;
+        if !holds && self.script.is_none() {
+            return false;
+        }
+        let kept = keep();
+        if let Some(script) = &mut self.script {
+            script.operation(kept.clone().map(Action::Transfer));
+        }
+        match kept.filter(|_| holds) {
+            Some(transfer) => {
+                self.held.push(Held::Transfer(transfer));
+                true
+            }
+            None => false,
+        }
     }
 
     /// The order in which `count` held operations are issued.
@@ -242,7 +239,7 @@ impl Segment {
         mut emit: impl FnMut(usize),
     ) {
         let held = std::mem::take(&mut self.held);
-        let mut bound: Option<Arc<State>> = None;
+        let mut bound: Option<Arc<Bindings>> = None;
         let stays = |turn: &Turn| match turn {
             Turn::Operation(number) => matches!(held[*number], Held::Dispatch(_, _, true)),
             Turn::Barrier(_) => true,
@@ -260,103 +257,19 @@ impl Segment {
                     match &held[number] {
                         Held::Dispatch(state, grid, _) => {
                             if bound.as_ref().is_none_or(|b| !Arc::ptr_eq(b, state)) {
-                                bind(next, buffer, state);
+                                bindings::bind(next, buffer, state);
                                 bound = Some(state.clone());
                             }
-                            dispatch(next, buffer, *grid);
+                            bindings::dispatch(next, buffer, *grid);
                         }
-                        Held::Transfer(transfer) => issue(next, buffer, transfer),
+                        Held::Transfer(transfer) => bindings::transfer(next, buffer, transfer),
                     }
                 }
             }
         }
         if bound.is_some() {
             // SAFETY: the state is what the application has bound.
-            unsafe { bind(next, buffer, &self.state) };
-        }
-    }
-}
-
-/// Binds a state.
-///
-/// # Safety
-///
-/// As for [`Segment::release`]; the state's handles must be alive.
-unsafe fn bind(next: &Next, buffer: vk::CommandBuffer, state: &State) {
-    const POINT: vk::PipelineBindPoint = vk::PipelineBindPoint::COMPUTE;
-    // SAFETY: by the caller.
-    unsafe {
-        if let (Some(bind), true) = (next.cmd_bind_pipeline, state.pipeline != vk::Pipeline::null()) {
-            bind(buffer, POINT, state.pipeline);
-        }
-        if let Some(bind) = next.cmd_bind_descriptor_sets {
-            for (number, set) in (0u32..).zip(&state.sets) {
-                let Some(set) = set else { continue };
-                let offsets = &set.dynamic_offsets;
-                let (count, data) = (offsets.len() as u32, offsets.as_ptr());
-                bind(buffer, POINT, set.layout, number, 1, &set.handle, count, data);
-            }
-        }
-        if let Some(push) = next.cmd_push_constants {
-            for p in state.pushes.iter() {
-                push(buffer, p.layout, p.stages, p.offset, p.bytes.len() as u32, p.bytes.as_ptr().cast());
-            }
-        }
-    }
-}
-
-/// Issues a dispatch of what is bound.
-///
-/// # Safety
-///
-/// As for [`Segment::release`].
-pub unsafe fn dispatch(next: &Next, buffer: vk::CommandBuffer, grid: Grid) {
-    // SAFETY: by the caller.
-    unsafe {
-        match grid {
-            Grid::Plain([x, y, z]) => {
-                if let Some(f) = next.cmd_dispatch {
-                    f(buffer, x, y, z);
-                }
-            }
-            Grid::Base([bx, by, bz], [x, y, z]) => {
-                if let Some(f) = next.cmd_dispatch_base {
-                    f(buffer, bx, by, bz, x, y, z);
-                }
-            }
-            Grid::Indirect(arguments, offset) => {
-                if let Some(f) = next.cmd_dispatch_indirect {
-                    f(buffer, arguments, offset);
-                }
-            }
-        }
-    }
-}
-
-/// Issues a transfer.
-///
-/// # Safety
-///
-/// As for [`Segment::release`].
-unsafe fn issue(next: &Next, buffer: vk::CommandBuffer, transfer: &Transfer) {
-    // SAFETY: by the caller.
-    unsafe {
-        match transfer {
-            Transfer::Copy(from, to, regions) => {
-                if let Some(f) = next.cmd_copy_buffer {
-                    f(buffer, *from, *to, regions.len() as u32, regions.as_ptr());
-                }
-            }
-            Transfer::Fill(to, offset, size, word) => {
-                if let Some(f) = next.cmd_fill_buffer {
-                    f(buffer, *to, *offset, *size, *word);
-                }
-            }
-            Transfer::Update(to, offset, bytes) => {
-                if let Some(f) = next.cmd_update_buffer {
-                    f(buffer, *to, *offset, bytes.len() as u64, bytes.as_ptr().cast());
-                }
-            }
+            unsafe { bindings::bind(next, buffer, &self.state) };
         }
     }
 }
@@ -367,27 +280,13 @@ mod tests {
     use ash::vk::Handle;
 
     #[test]
-    fn a_push_replaces_only_what_it_covers_for_the_same_stages() {
-        let mut segment = Segment::new(Shuffle::Reverse);
-        let layout = vk::PipelineLayout::from_raw(1);
-        let compute = vk::ShaderStageFlags::COMPUTE;
-        segment.push(layout, compute, 0, &[1; 8]);
-        segment.push(layout, compute, 4, &[2; 8]);
-        segment.push(layout, vk::ShaderStageFlags::ALL, 0, &[3; 16]);
-        assert_eq!(segment.state.pushes.len(), 3, "partial covers and other stages keep the older push");
-        segment.push(layout, compute, 0, &[4; 16]);
-        let left: Vec<u8> = segment.state.pushes.iter().map(|p| p.bytes[0]).collect();
-        assert_eq!(left, [3, 4]);
-    }
-
-    #[test]
     fn a_held_dispatch_keeps_the_state_of_its_own_moment() {
-        let mut segment = Segment::new(Shuffle::Reverse);
+        let mut segment = Segment::new(Shuffle::Reverse, true, false);
         segment.bind_pipeline(vk::Pipeline::from_raw(1));
-        segment.hold_dispatch(Grid::Plain([1, 1, 1]), false);
-        segment.hold_dispatch(Grid::Plain([2, 1, 1]), false);
+        segment.dispatch(Grid::Plain([1, 1, 1]), (true, false), None);
+        segment.dispatch(Grid::Plain([2, 1, 1]), (true, false), None);
         segment.bind_pipeline(vk::Pipeline::from_raw(2));
-        segment.hold_dispatch(Grid::Plain([3, 1, 1]), false);
+        segment.dispatch(Grid::Plain([3, 1, 1]), (true, false), None);
         let pipelines: Vec<u64> = segment
             .held
             .iter()
@@ -401,7 +300,7 @@ mod tests {
 
     #[test]
     fn reverse_and_seeds_are_permutations_and_seeds_differ() {
-        let order = |shuffle| Segment::new(shuffle).permutation(20);
+        let order = |shuffle| Segment::new(shuffle, true, false).permutation(20);
         assert_eq!(order(Shuffle::Reverse), (0..20).rev().collect::<Vec<_>>());
         assert_eq!(order(Shuffle::Seed(1)), order(Shuffle::Seed(1)), "a seed can be replayed");
         assert_ne!(order(Shuffle::Seed(1)), order(Shuffle::Seed(2)));

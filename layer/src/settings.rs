@@ -53,10 +53,16 @@ pub struct Settings {
     pub shuffle: Shuffle,
     /// The barrier, counted from 0 over those emitted in a submission sequence, that is withheld.
     pub mutate: Option<u64>,
+    /// The mutation counts from the device's creation: exactly one barrier is withheld.
+    pub mutate_once: bool,
     /// Also count what each other policy would have emitted.
     pub would_emit: bool,
     /// Hold everything that is submitted against the independent model.
     pub audit: bool,
+    /// Let writes be seen only by what an issued barrier makes them visible to.
+    pub delay: bool,
+    /// Cut dispatches into pieces that are issued in turn with those of their unordered neighbours.
+    pub slice: bool,
     /// Where the trace goes: a template, as for the report.
     pub trace: Option<PathBuf>,
     /// Where the report goes.
@@ -81,8 +87,11 @@ impl Default for Settings {
             policy: DEFAULT_POLICY,
             shuffle: Shuffle::Off,
             mutate: None,
+            mutate_once: false,
             would_emit: false,
             audit: false,
+            delay: false,
+            slice: false,
             trace: None,
             report: Destination::Stderr,
             names: false,
@@ -141,8 +150,17 @@ impl Settings {
             mutate: reader
                 .text(&var::MUTATE, |s| if s == "off" { Some(None) } else { number(s).map(Some) })
                 .flatten(),
+            mutate_once: reader
+                .text(&var::MUTATE_COUNT, |s| match s {
+                    "submission" => Some(false),
+                    "device" => Some(true),
+                    _ => None,
+                })
+                .unwrap_or(default.mutate_once),
             would_emit: reader.text(&var::WOULD_EMIT, switch).unwrap_or(default.would_emit),
             audit: reader.text(&var::AUDIT, switch).unwrap_or(default.audit),
+            delay: reader.text(&var::DELAY, switch).unwrap_or(default.delay),
+            slice: reader.text(&var::SLICE, switch).unwrap_or(default.slice),
             trace: reader.set(&var::TRACE).filter(|path| path != "off" && path != "0").map(PathBuf::from),
             report: reader.set(&var::REPORT).map_or(default.report, Destination::from_value),
             names: reader.text(&var::NAMES, switch).unwrap_or(default.names),
@@ -152,14 +170,13 @@ impl Settings {
             granule: reader.text(&var::GRANULE, granule).unwrap_or(default.granule),
             silent: false,
         };
-        for variable in var::NOT_SUPPORTED {
-            reader.refuse(&variable);
-        }
         let mut warnings = reader.faults;
         if !warnings.is_empty() {
             settings.policy = Policy::Stock;
             settings.shuffle = Shuffle::Off;
             settings.mutate = None;
+            settings.delay = false;
+            settings.slice = false;
             warnings.push(
                 "therefore everything is passed through (policy stock, no shuffle, no mutation); \
                  'zinc-barrier variables' lists what can be set"
@@ -177,7 +194,8 @@ pub fn unknown_variables(names: impl IntoIterator<Item = OsString>) -> Vec<Strin
         .map(|name| printable(&name))
         .filter(|name| name.starts_with(var::PREFIX))
         .filter(|name| {
-            !var::all().any(|known| known.name == name) && !var::OF_THE_KIT.contains(&name.as_str())
+            !var::VARIABLES.iter().any(|known| known.name == name)
+                && !var::OF_THE_KIT.contains(&name.as_str())
         })
         .collect();
     unknown.sort();
@@ -256,13 +274,6 @@ impl<L: Fn(&str) -> Option<OsString>> Reader<L> {
             self.faults.push(format!("{name}='{value}' is not understood; the values are: {values}"));
         }
         parsed
-    }
-
-    fn refuse(&mut self, variable: &Variable) {
-        if self.set(variable).is_some_and(|value| value != "0" && value != "off") {
-            let (name, version) = (variable.name, env!("CARGO_PKG_VERSION"));
-            self.faults.push(format!("{name} is not supported by version {version} of the layer; unset it"));
-        }
     }
 }
 

@@ -137,6 +137,9 @@ pub enum Failure {
     /// A barrier was to be withheld and none was.
     #[error("no barrier {0} was emitted that could be withheld")]
     NothingDropped(u64),
+    /// The audit found pairs that the application ordered and the policy does not.
+    #[error("the audit found {0} pairs of operations that the application ordered and the policy does not")]
+    Unordered(u64),
 }
 
 impl Failure {
@@ -154,6 +157,7 @@ impl Failure {
             Self::LayerNotLoaded | Self::LayerDiffers(_) | Self::NothingDropped(_) => {
                 "layer not as asked".into()
             }
+            Self::Unordered(_) => "audit".into(),
         }
     }
 }

@@ -84,11 +84,13 @@ fn wrong_values_are_named_with_the_right_ones_and_everything_passes_through() {
 }
 
 #[test]
-fn a_check_that_this_version_lacks_is_refused_and_not_ignored() {
-    for name in ["DELAY", "SLICE"] {
-        let played = stream().with(|layer| layer.set(name, "1"));
+fn a_check_that_is_asked_for_with_a_wrong_word_is_refused_and_not_ignored() {
+    for name in ["DELAY", "SLICE", "AUDIT"] {
+        let played = stream().with(|layer| layer.set(name, "yes"));
         assert!(played.stderr.contains(&format!("ZINC_BARRIER_{name}")), "{}", played.stderr);
-        assert_eq!(played.report.expect("the report is still written").policy, "stock");
+        let report = played.report.expect("the report is still written");
+        assert_eq!(report.policy, "stock");
+        assert!(report.replayed.is_none() && report.audit.is_none());
     }
 }
 

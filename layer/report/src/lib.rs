@@ -30,5 +30,6 @@ pub use counts::{Counts, Hazards, Inconsistent};
 pub use device::{Device, DeviceType, api_version_text};
 pub use read::ReadError;
 pub use report::{
-    Audit, HazardKind, OutOfBounds, Ranges, Report, SCHEMA_VERSION, Witness, WitnessRange, WrittenAt,
+    Audit, HazardKind, OutOfBounds, Ranges, Replayed, Report, SCHEMA_VERSION, Witness, WitnessRange,
+    WrittenAt,
 };

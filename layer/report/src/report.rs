@@ -57,6 +57,9 @@ pub struct Report {
     /// What the independent model said of everything that was submitted; only when asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<Audit>,
+    /// What was submitted in place of what was recorded; only where shuffling, slicing or delaying was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed: Option<Replayed>,
     /// The process's name; only when names were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<String>,
@@ -135,6 +138,24 @@ pub struct Audit {
     pub violations: u64,
 }
 
+/// What became of submissions that were executed in another order, in pieces, or with delayed writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Replayed {
+    /// Command buffers that were issued anew.
+    pub replayed: u64,
+    /// Those that went down as they were: they hold commands that can't be issued anew.
+    pub passed_through: u64,
+    /// Writes that were delayed.
+    pub delayed: u64,
+    /// Operations whose writes could not be: atomics, images, places that are not known.
+    pub not_delayed: u64,
+    /// Dispatches that were cut.
+    pub cut: u64,
+    /// Those that were not: too small, or the shader counts its workgroups.
+    pub whole: u64,
+}
+
 /// A forced barrier and the two operations that forced it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -205,6 +226,7 @@ impl Report {
             would_emit: None,
             witnesses: None,
             audit: None,
+            replayed: None,
             process: None,
             notes: Vec::new(),
         }

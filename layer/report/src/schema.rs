@@ -67,6 +67,7 @@ pub(crate) fn samples() -> Vec<Report> {
         },
     ]);
     full.audit = Some(Audit { required: 812, violations: 1 });
+    full.replayed = Some(Replayed { replayed: 9, delayed: 455, cut: 301, ..Replayed::default() });
     full.notes = vec!["Said by the layer.".into()];
     vec![empty, full]
 }

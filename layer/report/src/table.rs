@@ -27,6 +27,17 @@ impl Report {
                 audit.violations, audit.required
             );
         }
+        if let Some(r) = &self.replayed {
+            text += &format!(
+                "\nreplayed: {} of {} command buffers; {} writes delayed, {} not; {} dispatches cut, {} whole\n",
+                r.replayed,
+                r.replayed + r.passed_through,
+                r.delayed,
+                r.not_delayed,
+                r.cut,
+                r.whole
+            );
+        }
         for note in &self.notes {
             text += &format!("note: {note}\n");
         }

@@ -82,7 +82,7 @@ impl Elsewhere {
     /// Adds a setting unless there is one of the name.
     fn add(&mut self, setting: &str, value: &str, origin: &str) {
         let variable = format!("{PREFIX}{}", setting.to_ascii_uppercase());
-        if !var::all().any(|known| known.name == variable) {
+        if !var::VARIABLES.iter().any(|known| known.name == variable) {
             let shown: String = setting.chars().filter(|c| !c.is_control()).collect();
             self.warnings.push(format!("{LAYER_NAME}.{shown} of {origin} is ignored: no such setting"));
             return;

@@ -37,6 +37,7 @@ fn every_variable_sets_its_field() {
         ("ZINC_BARRIER_POLICY", "every"),
         ("ZINC_BARRIER_SHUFFLE", "18446744073709551615"),
         ("ZINC_BARRIER_MUTATE", "0"),
+        ("ZINC_BARRIER_MUTATE_COUNT", "device"),
         ("ZINC_BARRIER_WOULD_EMIT", "1"),
         ("ZINC_BARRIER_AUDIT", "1"),
         ("ZINC_BARRIER_TRACE", "/traces/%p.jsonl"),
@@ -52,8 +53,11 @@ fn every_variable_sets_its_field() {
         policy: Policy::Every,
         shuffle: Shuffle::Seed(u64::MAX),
         mutate: Some(0),
+        mutate_once: true,
         would_emit: true,
         audit: true,
+        delay: false,
+        slice: false,
         trace: Some("/traces/%p.jsonl".into()),
         report: Destination::File("/reports/%p.json".into()),
         names: true,
@@ -68,14 +72,14 @@ fn every_variable_sets_its_field() {
 
 #[test]
 fn an_empty_value_is_an_unset_one() {
-    for variable in variables::all() {
+    for variable in variables::VARIABLES {
         assert_eq!(read([(variable.name, "")]), (Settings::default(), vec![]), "{}", variable.name);
     }
 }
 
 #[test]
 fn every_value_in_the_table_of_variables_is_accepted_and_so_is_every_default() {
-    for variable in variables::all() {
+    for variable in variables::VARIABLES {
         let values = (variable.values)();
         let words = values.split(", ").filter(|w| !w.contains(' '));
         for value in words.map(str::to_string).chain([(variable.default)()]) {
@@ -125,15 +129,12 @@ fn a_fault_leaves_the_report_where_the_user_wants_it() {
 }
 
 #[test]
-fn a_check_that_this_version_lacks_is_refused_and_not_ignored() {
-    for name in ["DELAY", "SLICE"].map(|n| format!("ZINC_BARRIER_{n}")) {
-        let (settings, warnings) = read([(&name, "1")]);
-        assert_eq!(settings.policy, Policy::Stock);
-        assert!(warnings[0].starts_with(&format!("{name} is not supported")), "{warnings:?}");
-        for off in ["0", "off"] {
-            assert_eq!(read([(&name, off)]), (Settings::default(), vec![]));
-        }
-    }
+fn a_delay_and_slices_can_be_asked_for_and_a_fault_turns_them_off() {
+    let both = [("ZINC_BARRIER_DELAY", "1"), ("ZINC_BARRIER_SLICE", "1")];
+    let (settings, warnings) = read(both);
+    assert_eq!((settings.delay, settings.slice, warnings), (true, true, vec![]));
+    let (settings, _) = read([both[0], both[1], ("ZINC_BARRIER_POLICY", "?")]);
+    assert_eq!((settings.delay, settings.slice), (false, false));
 }
 
 #[test]

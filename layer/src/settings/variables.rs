@@ -57,6 +57,15 @@ pub const MUTATE: Variable = Variable {
            check that does not notice is blind.",
 };
 
+/// From where the barrier to lose is counted.
+pub const MUTATE_COUNT: Variable = Variable {
+    name: "ZINC_BARRIER_MUTATE_COUNT",
+    values: || "submission, device".into(),
+    default: || "submission".into(),
+    help: "From where ZINC_BARRIER_MUTATE counts: from the last submission, so that each sequence loses its K-th barrier, or \
+           from the device's creation, so that exactly one is lost.",
+};
+
 /// Counting for other policies.
 pub const WOULD_EMIT: Variable = Variable {
     name: "ZINC_BARRIER_WOULD_EMIT",
@@ -72,6 +81,25 @@ pub const AUDIT: Variable = Variable {
     default: || "0".into(),
     help: "Hold everything that is submitted against an independent model: each pair of accesses that the application \
            ordered and the issued barriers do not is printed on stderr and counted in the report. Slow.",
+};
+
+/// The delay.
+pub const DELAY: Variable = Variable {
+    name: "ZINC_BARRIER_DELAY",
+    values: || "0, 1".into(),
+    default: || "0".into(),
+    help: "Take away what each operation writes, and give it back only to whom an issued barrier makes it visible, across \
+           submissions too; until then the bytes hold a pattern. Shows wrong masks and missing visibility, which another \
+           order can't. For tests, not for rates: it is slow, and takes up to four times the memory that is written.",
+};
+
+/// Slices.
+pub const SLICE: Variable = Variable {
+    name: "ZINC_BARRIER_SLICE",
+    values: || "0, 1".into(),
+    default: || "0".into(),
+    help: "Cut each dispatch into pieces and issue them in turn with those of its neighbours, wherever the emitted \
+           barriers leave that free: what overlaps in part shows. For tests, not for rates.",
 };
 
 /// The trace.
@@ -141,11 +169,14 @@ pub const GRANULE: Variable = Variable {
 };
 
 /// Everything that this version reads, in the order in which it is shown.
-pub const VARIABLES: [Variable; 12] = [
+pub const VARIABLES: [Variable; 15] = [
     POLICY,
     SHUFFLE,
     MUTATE,
+    MUTATE_COUNT,
     AUDIT,
+    DELAY,
+    SLICE,
     WOULD_EMIT,
     REPORT,
     TRACE,
@@ -155,20 +186,6 @@ pub const VARIABLES: [Variable; 12] = [
     CAPTURE,
     GRANULE,
 ];
-
-const fn not_supported(name: &'static str) -> Variable {
-    Variable {
-        name,
-        values: || "0".into(),
-        default: || "0".into(),
-        help: "Not supported by this version: the layer says so and passes everything through.",
-    }
-}
-
-/// Names that are set aside for checks which this version lacks. Refused rather than ignored: whoever sets one
-/// would take the run for checked.
-pub const NOT_SUPPORTED: [Variable; 2] =
-    [not_supported("ZINC_BARRIER_DELAY"), not_supported("ZINC_BARRIER_SLICE")];
 
 /// Names that other parts of this kit read (its build, its tests): not for the layer, and no typing errors.
 pub const OF_THE_KIT: [&str; 8] = [
@@ -181,8 +198,3 @@ pub const OF_THE_KIT: [&str; 8] = [
     "ZINC_BARRIER_UPDATE_SCHEMA",
     "ZINC_BARRIER_VK_XML",
 ];
-
-/// Every name that the layer knows.
-pub fn all() -> impl Iterator<Item = Variable> {
-    VARIABLES.into_iter().chain(NOT_SUPPORTED)
-}

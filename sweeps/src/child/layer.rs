@@ -81,6 +81,11 @@ fn check_asked(spec: &RunSpec, report: &Report) -> Result<(), Failure> {
         // From there on the run was one of `stock`, whatever policy stands in the report.
         return Err(Failure::LayerDiffers("it failed and passed the rest through".into()));
     }
+    // The audit is on where `--knob ZINC_BARRIER_AUDIT=1` asks for it. What is wrong on purpose is found by it, too.
+    let meant = spec.policy.is_some_and(|policy| policy.is_correct()) && spec.mutate.is_none();
+    if let Some(audit) = report.audit.filter(|audit| meant && audit.violations > 0) {
+        return Err(Failure::Unordered(audit.violations));
+    }
     Ok(())
 }
 

@@ -63,6 +63,7 @@ fn report(policy: &str, shuffle: &str, mutate: Option<u64>) -> Report {
         would_emit: None,
         witnesses: None,
         audit: None,
+        replayed: None,
         process: None,
         notes: vec![],
     }
@@ -139,6 +140,18 @@ fn a_drop_that_dropped_nothing_is_no_drop() {
     assert_eq!(check_report(&drop, &struck), Ok(()));
     struck.totals.barriers_mutated = 0;
     assert_eq!(check_report(&drop, &struck), Err(Failure::NothingDropped(3)));
+}
+
+#[test]
+fn a_violation_that_the_audit_found_fails_a_run_unless_it_is_wrong_on_purpose() {
+    let audited = |policy: &str, violations| Report {
+        audit: Some(zinc_report::Audit { required: 9, violations }),
+        ..report(policy, "reverse", None)
+    };
+    let run = |policy| RunSpec { mutate: None, ..RunSpec::dropping(policy, 0, Shuffle::Reverse) };
+    assert_eq!(check_report(&run(Policy::AliasOnly), &audited("alias-only", 0)), Ok(()));
+    assert_eq!(check_report(&run(Policy::AliasOnly), &audited("alias-only", 2)), Err(Failure::Unordered(2)));
+    assert_eq!(check_report(&run(Policy::None), &audited("none", 2)), Ok(()));
 }
 
 #[test]
