@@ -174,10 +174,10 @@ fn emitted_per_submission(target: &Target, policy: Policy, probe: Probe) -> Opti
         .filter(of_policy)
         .find_map(|o| Some((o.spec, o.outcome.as_ref().ok()?)))?;
     if !tells {
-        // Submissions are uneven, so twice the mean is sampled; what no submission has is neither caught nor missed.
+        // Several submissions are uneven, so twice the mean is sampled; what none has is neither caught nor missed.
         let counts = m.counts?;
-        return Some((2 * counts.barriers_emitted).div_ceil(counts.submits.max(1)).max(1))
-            .filter(|_| counts.barriers_emitted > 0);
+        let reach = if counts.submits > 1 { 2 } else { 1 };
+        return Some((reach * counts.barriers_emitted).div_ceil(counts.submits.max(1))).filter(|n| *n > 0);
     }
     let per_token = target.per_token(&spec, m, |counts| counts.barriers_emitted)?;
     (per_token.round() as u64).checked_div(m.submits_per_token)
