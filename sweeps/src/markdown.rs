@@ -128,7 +128,9 @@ pub fn conclusion(report: &Report) -> String {
     let policies: Vec<&Arm> = report.arms.iter().filter(|a| a.role == ArmRole::Policy).collect();
     let mut parts = Vec::new();
     for arm in &policies {
-        let name = format!("`{}` on {}", arm.policy.as_deref().unwrap_or("?"), arm.device.name);
+        let set: Vec<String> = arm.knobs.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let under = if set.is_empty() { String::new() } else { format!(" under {}", set.join(" ")) };
+        let name = format!("`{}`{under} on {}", arm.policy.as_deref().unwrap_or("?"), arm.device.name);
         parts.push(match arm.verdict {
             Verdict::Verified => {
                 format!("{name} is verified: {}", counted(arm))
