@@ -27,6 +27,8 @@ fn target(value: &str, digest: impl Fn(&RunSpec) -> Outcome) -> Target {
             selector: "dev".into(),
         },
         model: "embedded".into(),
+        measure: None,
+        masks: vec![],
         knobs: [("KNOB".to_string(), value.to_string())].into(),
         settings: vec![vec![]],
         findings: vec![],
