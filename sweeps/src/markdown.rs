@@ -103,6 +103,9 @@ pub fn render(report: &Report) -> String {
             text.push_str(&format!("- {}\n", escape(&line)));
         }
     }
+    if let Some(score) = &report.prediction {
+        text.push_str(&format!("\n## What was predicted\n\n{}", score.body()));
+    }
     if !report.notes.is_empty() {
         text.push_str("\n## Notes\n\n");
         for note in &report.notes {

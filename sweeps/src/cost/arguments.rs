@@ -26,8 +26,9 @@ pub struct CostArgs {
     #[arg(long, value_name = "DIR", default_value = "sweep-cost")]
     pub out: PathBuf,
 
-    /// Take the costs of an earlier run instead of measuring: its folder, or its cost.json
-    #[arg(long, value_name = "PATH", requires = "predict")]
+    /// Take the costs of an earlier run instead of measuring: its folder, or its cost.json. Without --predict, only draws
+    /// cost.md and cost.svg anew
+    #[arg(long, value_name = "PATH")]
     pub from: Option<PathBuf>,
 
     /// Also write down, in prediction.json, what each policy should win on a model. Only `stock` is run for it

@@ -57,19 +57,21 @@ pub fn run(args: &CostArgs, stop: &AtomicBool) -> Result<String, SweepError> {
         return scored(args, report);
     }
     let cost = match &args.from {
-        Some(from) => read(from)?,
+        Some(from) => {
+            let cost = read(from)?;
+            if !args.predict {
+                // Nothing else is asked than to draw it anew.
+                let folder = Folder::prepare(&args.out, &["cost.md", "cost.svg"])?;
+                return draw(&cost, &folder).map(|()| words::render(&cost));
+            }
+            cost
+        }
         None => {
             let device = open(args)?;
             let folder = Folder::prepare(&args.out, &["cost.json", "cost.md", "cost.svg"])?;
             let cost = measured(args, &device, stop)?;
-            let text = words::render(&cost);
             folder.replace("cost.json", &cost.to_json())?;
-            folder.replace("cost.md", &text)?;
-            let svg = plot::svg(&cost).map_err(|why| SweepError::System {
-                what: "cannot draw cost.svg".into(),
-                source: std::io::Error::other(why),
-            })?;
-            folder.replace("cost.svg", &svg)?;
+            draw(&cost, &folder)?;
             cost
         }
     };
@@ -89,6 +91,16 @@ pub fn run(args: &CostArgs, stop: &AtomicBool) -> Result<String, SweepError> {
         text.push_str(&format!("\n{}\n", folder.path().join("prediction.json").display()));
     }
     Ok(text)
+}
+
+/// What people look at.
+fn draw(cost: &Cost, folder: &Folder) -> Result<(), SweepError> {
+    let svg = plot::svg(cost).map_err(|why| SweepError::System {
+        what: "cannot draw cost.svg".into(),
+        source: std::io::Error::other(why),
+    })?;
+    folder.replace("cost.md", &words::render(cost))?;
+    folder.replace("cost.svg", &svg)
 }
 
 fn open(args: &CostArgs) -> Result<Rc<Device>, SweepError> {

@@ -129,8 +129,13 @@ impl PredictionScore {
         (!correct.is_empty()).then(|| (mean(|s| s.error), mean(|s| s.error_of_no_change)))
     }
 
-    /// As Markdown.
+    /// As a page of its own, in Markdown.
     pub fn render(&self) -> String {
+        format!("# The prediction, scored\n\n{}", self.body())
+    }
+
+    /// The same without its title.
+    pub fn body(&self) -> String {
         let rows = self.policies.iter().map(|s| {
             let ratio = |i: Interval| format!("{:.3} [{:.3}, {:.3}]", i.median, i.lo, i.hi);
             let counted = s.emitted.1.map_or("-".into(), |n| format!("{n:.1}"));
@@ -162,7 +167,7 @@ impl PredictionScore {
             "",
         ];
         let mut text = format!(
-            "# The prediction, scored\n\nMade {} s before the run began. Rates are ratios to `stock`'s; *hit* where the two \
+            "Made {} s before the run began. Rates are ratios to `stock`'s; *hit* where the two \
              intervals meet.\n\n{}\n\n",
             self.seconds_before,
             table(&header, rows, &[2, 3, 4, 5, 6, 7])
