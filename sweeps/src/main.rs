@@ -59,7 +59,8 @@ fn main() -> ExitCode {
 
 /// The report's table and answer; the exit status that it stands for.
 fn shown(report: &Report, out: &Path) -> ExitCode {
-    let score = report.prediction.as_ref().map_or(String::new(), |score| format!("The prediction\n{}", score.body()));
+    let score =
+        report.prediction.as_ref().map_or(String::new(), |score| format!("The prediction\n{}", score.body()));
     let text = format!(
         "\n{}\n{score}\n{}\nReport: {} and report.md beside it\n",
         table::render(report),
