@@ -28,7 +28,7 @@ fn a_prediction_is_made_from_costs_before_the_run_and_scored_by_it() {
     let folder = folder.path();
     let run = ["--tokens", "16", "--ctx", "16"];
     let policies =
-        ["--policy", "alias-only", "--policy", "every", "--policy", "none", "--reps", "2", "--drops", "1"];
+        ["--policy", "alias-only", "--policy", "every", "--policy", "none", "--reps", "2", "--drops", "3"];
     let earlier = sweep(
         folder,
         &[&run[..], &["--policy", "alias-only", "--reps", "1", "--drops", "0", "--out", "earlier"]].concat(),
