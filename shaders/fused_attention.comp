@@ -13,9 +13,9 @@ layout(std430, binding = 3) readonly buffer QNorm { float q_norm[]; };
 layout(std430, binding = 4) readonly buffer KNorm { float k_norm[]; };
 layout(std430, binding = 5) buffer Keys { uvec4 keys[]; };
 layout(std430, binding = 6) buffer Values { uvec4 values[]; };
-layout(std430, binding = 7) coherent buffer Parts { float parts[]; };
+layout(std430, binding = 7) coherent buffer Parts { vec4 parts[]; };
 layout(std430, binding = 8) coherent buffer Counters { uint counters[]; };
-layout(std430, binding = 9) writeonly buffer Result { float result[]; };
+layout(std430, binding = 9) writeonly buffer Result { vec4 result[]; };
 
 layout(push_constant) uniform Push {
     uint heads;
@@ -31,7 +31,7 @@ layout(push_constant) uniform Push {
 
 #define T gl_WorkGroupSize.x
 #define A_IN(i) values_in[i]
-#define A_OUT(i, v) result[i] = (v)
+#define A_OUT4(i, v) result[i] = (v)
 #define A_PART(i) parts[i]
 #define A_KEY(i) keys[i]
 #define A_VALUE(i) values[i]
@@ -42,11 +42,8 @@ layout(push_constant) uniform Push {
 #define A_RESET(h) atomicExchange(counters[h], 0u)
 #define A_RELEASE() memoryBarrierBuffer(); barrier()
 #define A_ACQUIRE() barrier(); memoryBarrierBuffer()
-#define A_TILE(i) value_tile[i]
 #define A_MERGE(i) merged[i]
-#define A_SHARED                            \
-    shared uvec4 value_tile[TILE * OCTETS]; \
-    shared float merged[8u * T];
+#define A_SHARED shared float merged[MERGE_FLOATS];
 #include "include/fused/attention.glsl"
 
 void main() {

@@ -22,6 +22,7 @@ layout(constant_id = 3) const uint UNITS = 4;
 layout(constant_id = 4) const bool NORM = false;
 layout(constant_id = 5) const uint EPILOGUE = 0; // 0 as it is, 1 residual, 2 SiLU gate, 3 GELU gate
 layout(constant_id = 6) const bool BIAS = false;
+layout(constant_id = 33) const uint LANES = 8;
 
 layout(push_constant) uniform Push {
     uint rows_a;
@@ -55,27 +56,32 @@ float biased(uint row, float value) {
     return value;
 }
 
-void store(uint row, float value, float up, float before) {
+float result_of(uint row, float value, float up, float before) {
     if (EPILOGUE == 1u) {
-        value = before + biased(row, value);
-    } else if (EPILOGUE >= 2u) {
-        value = gate(EPILOGUE == 3u, value) * up;
-    } else {
-        value = biased(row, value);
+        return before + biased(row, value);
     }
+    if (EPILOGUE >= 2u) {
+        return gate(EPILOGUE == 3u, value) * up;
+    }
+    return biased(row, value);
+}
+
+void store(uint row, float value) {
     result[row + (row < push.rows_a ? 0u : row < push.rows_ab ? push.gap_b : push.gap_c)] = value;
 }
 
 #define PHASE step
 #define M_COLUMNS COLUMNS
 #define M_ROWS ROWS
+#define M_LANES LANES
 #define M_UNITS UNITS
 #define M_GATED (EPILOGUE >= 2u)
 #define M_NORM NORM
 #define M_X(i) x[i]
 #define M_NORM_WEIGHT(i) norm[i]
 #define M_BEFORE(row) (EPILOGUE == 1u ? residual[row] : 0.0)
-#define M_STORE(row, value, up, before) store(row, value, up, before)
+#define M_RESULT(row, value, up, before) result_of(row, value, up, before)
+#define M_STORE(row, value) store(row, value)
 #include "include/fused/matvec.glsl"
 
 void main() {

@@ -20,12 +20,12 @@ layout(std430, binding = 2) readonly buffer Norms { vec4 norms[]; };
 layout(std430, binding = 3) readonly buffer Layers { uint layer_words[]; };
 layout(std430, binding = 4) readonly buffer Step { StepState state; };
 layout(std430, binding = 5) readonly buffer Table { vec2 table[]; };
-layout(std430, binding = 6) nonprivate buffer Stream { float stream[]; };
-layout(std430, binding = 7) nonprivate buffer Middle { float middle[]; };
-layout(std430, binding = 8) nonprivate buffer Qkv { float qkv_floats[]; };
-layout(std430, binding = 9) nonprivate buffer Attended { float attended[]; };
-layout(std430, binding = 10) nonprivate buffer Hidden { float hidden[]; };
-layout(std430, binding = 11) nonprivate buffer Parts { float parts[]; };
+layout(std430, binding = 6) nonprivate buffer Stream { vec4 stream[]; };
+layout(std430, binding = 7) nonprivate buffer Middle { vec4 middle[]; };
+layout(std430, binding = 8) nonprivate buffer Qkv { vec4 projected[]; };
+layout(std430, binding = 9) nonprivate buffer Attended { vec4 attended[]; };
+layout(std430, binding = 10) nonprivate buffer Hidden { vec4 hidden[]; };
+layout(std430, binding = 11) nonprivate buffer Parts { vec4 parts[]; };
 layout(std430, binding = 12) nonprivate buffer Cache { uvec4 cache[]; };
 layout(std430, binding = 13) nonprivate buffer Control {
     uint passed;     // arrivals at barriers
@@ -50,6 +50,10 @@ layout(constant_id = 28) const bool GELU = false;
 layout(constant_id = 29) const bool BARRIERS = true; // without them: the control, which must give wrong numbers
 layout(constant_id = 30) const bool PREFETCH = true;
 layout(constant_id = 31) const uint SPINS = 4000000;
+layout(constant_id = 33) const uint QKV_LANES = 8;
+layout(constant_id = 34) const uint OUT_LANES = 8;
+layout(constant_id = 35) const uint GATE_LANES = 8;
+layout(constant_id = 36) const uint DOWN_LANES = 8;
 
 
 layout(push_constant) uniform Push {
@@ -80,87 +84,103 @@ Matrices matrices(uint i, uint rows_a, uint rows_ab, uint rows) {
                     uvec3(word(7u + i), word(8u + i), word(9u + i)), push.epsilon);
 }
 
-// Four neighbours. The buffers are arrays of floats, so that no store is of one component of a vector, and no bytes are
-// bound twice, which would have to be declared.
-#define FOUR(from, i) vec4(from[i], from[(i) + 1u], from[(i) + 2u], from[(i) + 3u])
+// What steps hand on are arrays of vec4, and every store is of a whole one: four loads become one, and no invocation writes
+// a part of what another one writes.
+#define FLOAT(from, i) from[(i) / 4u][(i) % 4u]
+
+shared float results[T];
 
 #define PHASE qkv
 #define M_COLUMNS EMBEDDING
 #define M_ROWS QKV_ROWS
+#define M_LANES QKV_LANES
 #define M_UNITS QKV_UNITS
 #define M_GATED false
 #define M_NORM true
-#define M_X(i) FOUR(stream, 4u * (i))
+#define M_X(i) stream[i]
 #define M_NORM_WEIGHT(i) norms[norm_at + (i)]
 #define M_BEFORE(row) 0.0
-#define M_STORE(row, value, up, before) qkv_floats[row] = value
+#define M_RESULT(row, value, up, before) (value)
+#define M_STORE4(i, v) projected[i] = (v)
 uint norm_at;
 #include "include/fused/matvec.glsl"
 #undef PHASE
 #undef M_COLUMNS
 #undef M_ROWS
+#undef M_LANES
 #undef M_UNITS
 #undef M_GATED
 #undef M_NORM
 #undef M_X
 #undef M_BEFORE
-#undef M_STORE
+#undef M_RESULT
+#undef M_STORE4
 
 #define PHASE out
 #define M_COLUMNS Q_DIM
 #define M_ROWS OUT_ROWS
+#define M_LANES OUT_LANES
 #define M_UNITS OUT_UNITS
 #define M_GATED false
 #define M_NORM false
-#define M_X(i) FOUR(attended, 4u * (i))
-#define M_BEFORE(row) stream[row]
-#define M_STORE(row, value, up, before) middle[row] = (before) + (value)
+#define M_X(i) attended[i]
+#define M_BEFORE(row) FLOAT(stream, row)
+#define M_RESULT(row, value, up, before) ((before) + (value))
+#define M_STORE4(i, v) middle[i] = (v)
 #include "include/fused/matvec.glsl"
 #undef PHASE
 #undef M_COLUMNS
 #undef M_ROWS
+#undef M_LANES
 #undef M_UNITS
 #undef M_GATED
 #undef M_NORM
 #undef M_X
 #undef M_BEFORE
-#undef M_STORE
+#undef M_RESULT
+#undef M_STORE4
 
 #define PHASE gates
 #define M_COLUMNS EMBEDDING
 #define M_ROWS GATE_ROWS
+#define M_LANES GATE_LANES
 #define M_UNITS GATE_UNITS
 #define M_GATED true
 #define M_NORM true
-#define M_X(i) FOUR(middle, 4u * (i))
+#define M_X(i) middle[i]
 #define M_BEFORE(row) 0.0
-#define M_STORE(row, value, up, before) hidden[row] = gate(GELU, value) * up
+#define M_RESULT(row, value, up, before) (gate(GELU, value) * (up))
+#define M_STORE4(i, v) hidden[i] = (v)
 #include "include/fused/matvec.glsl"
 #undef PHASE
 #undef M_COLUMNS
 #undef M_ROWS
+#undef M_LANES
 #undef M_UNITS
 #undef M_GATED
 #undef M_NORM
 #undef M_X
 #undef M_BEFORE
-#undef M_STORE
+#undef M_RESULT
+#undef M_STORE4
 
 #define PHASE down
 #define M_COLUMNS FEED_FORWARD
 #define M_ROWS DOWN_ROWS
+#define M_LANES DOWN_LANES
 #define M_UNITS DOWN_UNITS
 #define M_GATED false
 #define M_NORM false
-#define M_X(i) FOUR(hidden, 4u * (i))
-#define M_BEFORE(row) middle[row]
-#define M_STORE(row, value, up, before) stream[row] = (before) + (value)
+#define M_X(i) hidden[i]
+#define M_BEFORE(row) FLOAT(middle, row)
+#define M_RESULT(row, value, up, before) ((before) + (value))
+#define M_STORE4(i, v) stream[i] = (v)
 #include "include/fused/matvec.glsl"
 
 uint q_norm_at;
 uint k_norm_at;
-#define A_IN(i) qkv_floats[i]
-#define A_OUT(i, v) attended[i] = (v)
+#define A_IN(i) FLOAT(projected, i)
+#define A_OUT4(i, v) attended[i] = (v)
 #define A_PART(i) parts[i]
 #define A_KEY(i) cache[i]
 #define A_VALUE(i) cache[i]
@@ -177,7 +197,6 @@ const int STORAGE = gl_StorageSemanticsBuffer | gl_StorageSemanticsShared;
 #define A_RESET(h) atomicStore(control.counters[h], 0u, gl_ScopeDevice, gl_StorageSemanticsBuffer, RELEASE)
 #define A_RELEASE() controlBarrier(gl_ScopeWorkgroup, gl_ScopeDevice, STORAGE, BOTH)
 #define A_ACQUIRE() controlBarrier(gl_ScopeWorkgroup, gl_ScopeDevice, STORAGE, BOTH)
-#define A_TILE(i) xq[i]
 #define A_MERGE(i) partial[i]
 #include "include/fused/attention.glsl"
 

@@ -67,6 +67,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// Show where a token's time goes on the device, step by step.
     Profile(ProfileArgs),
+    /// Measure each kind of step alone, fused and unfused, against the memory's own speed.
+    Micro(MicroArgs),
     /// Check every kernel against plain CPU code on ragged shapes.
     Ops,
     /// List Vulkan devices and describe the model.
@@ -162,6 +164,21 @@ pub struct ProfileArgs {
     /// How tokens reach the device.
     #[command(flatten)]
     pub levers: LeverArgs,
+}
+
+/// Options of `micro`.
+#[derive(Debug, Args)]
+pub struct MicroArgs {
+    /// Tokens in the sequence.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub depth: u32,
+    /// Times each stretch is measured; the table shows medians.
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub reps: u32,
+    /// Also sizes of the fused kernels other than the device's own, as name=value pairs; may be given several times. The
+    /// names are those of the option of the same name of `bench`.
+    #[arg(long, value_name = "NAME=N,...")]
+    pub tuning: Vec<String>,
 }
 
 /// Options of `export`.

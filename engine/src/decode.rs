@@ -11,9 +11,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::memory;
 use crate::model::{Config, Model, Rope};
-use crate::plan::{self, Fusion, Options, Space, Tuning};
+use crate::plan::{self, Fusion, Limits, Options, Placement, Space, Tuning};
 use crate::results;
-use crate::vk::{self, Device, Levers, Program, Record, Uploader};
+use crate::vk::{self, Buffer, Device, Levers, Program, Record, Uploader};
 use crate::weights;
 
 /// Why a session cannot be made or go on.
@@ -81,9 +81,17 @@ impl From<Record> for Setup {
     }
 }
 
+/// A model's weights on a device, which several sessions may share.
+struct Loaded {
+    placement: Placement,
+    limits: Limits,
+    buffers: Vec<Rc<Buffer>>,
+}
+
 /// A model on a device, with one sequence or several side by side.
 pub struct Session {
     program: Program,
+    weights: Rc<Loaded>,
     setup: Setup,
     context: u32,
     vocabulary: u32,
@@ -112,21 +120,43 @@ impl Session {
             limits.target = limits.allocation;
         }
         let placement = plan::place(model, &limits)?;
-        let options = Options {
-            features: device.features(),
-            fusion: setup.fusion,
-            sample: setup.levers.record == Record::Ahead,
-            no_grid_barrier: setup.no_grid_barrier,
-            no_prefetch: setup.no_prefetch,
-            ..Options::new(context, setup.tuning.unwrap_or_else(|| device.tuning()), limits)
-        };
+        let options = options(device, context, setup, limits);
         let plan = plan::decode(model, &placement, &options)?;
         memory::check(model, &placement, &plan, &options, device.memory_available())?;
         let mut uploader = Uploader::new(device, u64::MAX)?;
-        let weights = weights::upload(device, model, &placement, &mut uploader)?;
-        let mut program = Program::new(device, plan, weights, setup.levers)?;
+        let buffers = weights::upload(device, model, &placement, &mut uploader)?;
+        let buffers = buffers.into_iter().map(Rc::new).collect();
+        let loaded = Rc::new(Loaded { placement, limits, buffers });
+        Self::on(device, model, context, setup, loaded, plan, &mut uploader)
+    }
+
+    /// A session of its own beside this one, of the same model on the same device, that shares the weights.
+    pub fn beside(
+        &self,
+        device: &Rc<Device>,
+        model: &Model<'_>,
+        context: u32,
+        setup: &Setup,
+    ) -> Result<Self, Error> {
+        let loaded = Rc::clone(&self.weights);
+        let options = options(device, context, setup, loaded.limits);
+        let plan = plan::decode(model, &loaded.placement, &options)?;
+        let mut uploader = Uploader::new(device, u64::MAX)?;
+        Self::on(device, model, context, setup, loaded, plan, &mut uploader)
+    }
+
+    fn on(
+        device: &Rc<Device>,
+        model: &Model<'_>,
+        context: u32,
+        setup: &Setup,
+        weights: Rc<Loaded>,
+        plan: plan::Plan,
+        uploader: &mut Uploader,
+    ) -> Result<Self, Error> {
+        let mut program = Program::new(device, plan, &weights.buffers, setup.levers)?;
         let config = &model.config;
-        for (span, rope) in plan::rope_tables(config, context, &limits).iter().zip(&config.ropes) {
+        for (span, rope) in plan::rope_tables(config, context, &weights.limits).iter().zip(&config.ropes) {
             let table = rope_table(config, *rope, context);
             let constants = program.buffer(Space::Constants);
             uploader.upload(constants, span.offset, bytemuck::cast_slice(&table))?;
@@ -140,6 +170,7 @@ impl Session {
         let vocabulary = model.config.vocabulary;
         Ok(Self {
             program,
+            weights,
             setup: *setup,
             context,
             vocabulary,
@@ -158,6 +189,11 @@ impl Session {
     pub fn time_tokens(&mut self) -> Result<(), Error> {
         self.timed = true;
         Ok(self.program.time_tokens()?)
+    }
+
+    /// The buffers of the weights.
+    pub fn weights(&self) -> &[Rc<Buffer>] {
+        &self.weights.buffers
     }
 
     /// The program behind the session.
@@ -302,6 +338,17 @@ impl Session {
             cpu_us_per_token: if self.steps > 0 { self.cpu.as_secs_f64() * 1e6 / steps } else { 0.0 },
             gpu_us_per_token: (self.timed && self.steps > 0).then(|| self.gpu.as_secs_f64() * 1e6 / steps),
         }
+    }
+}
+
+fn options(device: &Device, context: u32, setup: &Setup, limits: Limits) -> Options {
+    Options {
+        features: device.features(),
+        fusion: setup.fusion,
+        sample: setup.levers.record == Record::Ahead,
+        no_grid_barrier: setup.no_grid_barrier,
+        no_prefetch: setup.no_prefetch,
+        ..Options::new(context, setup.tuning.unwrap_or_else(|| device.tuning()), limits)
     }
 }
 

@@ -45,8 +45,8 @@ pub struct LeverArgs {
     /// Leave out the loads of the next step's weights before each of those barriers.
     #[arg(long)]
     pub no_prefetch: bool,
-    /// Sizes of the fused kernels, as name=value pairs [names: threads, groups, units, attention-threads, tile,
-    /// attention-groups, resident-groups, resident-threads].
+    /// Sizes of the fused kernels, as name=value pairs [names: threads, groups, lanes, units, attention-threads,
+    /// tile, attention-groups, resident-groups, resident-threads].
     #[arg(long, value_name = "NAME=N,...")]
     pub tuning: Option<String>,
 }
@@ -91,7 +91,8 @@ impl LeverArgs {
     }
 }
 
-fn parse_tuning(text: &str, own: Tuning) -> Result<Tuning, Error> {
+/// A tuning with what the text changes in it.
+pub(crate) fn parse_tuning(text: &str, own: Tuning) -> Result<Tuning, Error> {
     let mut tuning = own;
     let f = &mut tuning.fused;
     for pair in text.split(',') {
@@ -100,8 +101,9 @@ fn parse_tuning(text: &str, own: Tuning) -> Result<Tuning, Error> {
         let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
         let value: u32 = value.parse().map_err(|_| wrong())?;
         let (field, threads) = match name {
-            "threads" => (&mut f.threads, true),
+            "threads" => (&mut f.threads, false),
             "groups" => (&mut f.groups, false),
+            "lanes" => (&mut f.lanes, false),
             "units" => (&mut f.units, false),
             "attention-threads" => (&mut f.attention_threads, true),
             "tile" => (&mut f.tile, true),

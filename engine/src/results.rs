@@ -314,6 +314,55 @@ pub struct Profile {
     pub rows: Vec<ProfileRow>,
 }
 
+/// One kind of step in `engine micro`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MicroRow {
+    /// What it computes, such as `ffn_down`.
+    pub step: String,
+    /// Workgroups and their size.
+    pub shape: String,
+    /// How many of them a token has.
+    pub count: u64,
+    /// One of them, microseconds, launch and barrier included.
+    pub us: Spread,
+    /// Bytes of weights and of keys and values that one of them reads.
+    pub bytes: u64,
+    /// The unfused steps that it stands for, microseconds together, where there are such.
+    pub parts_us: Option<f64>,
+}
+
+/// All kinds of steps with one tuning.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MicroTuning {
+    /// As it was asked for; empty for the device's own.
+    pub tuning: String,
+    /// One row for each kind of step.
+    pub rows: Vec<MicroRow>,
+    /// All steps of a token in their order, microseconds.
+    pub token_us: f64,
+}
+
+/// Result of `engine micro`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Micro {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// `micro`.
+    pub command: String,
+    /// Version of this engine.
+    pub engine_version: String,
+    /// The device.
+    pub device: Device,
+    /// The weights.
+    pub model: Model,
+    /// Tokens in the sequence.
+    pub depth: u64,
+    /// Bytes a second that a kernel reads which does nothing else.
+    pub peak_bytes_s: f64,
+    /// One for each tuning.
+    pub tunings: Vec<MicroTuning>,
+}
+
 /// One shape of one kernel, checked against the CPU reference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpsCase {

@@ -4,6 +4,7 @@ mod bench;
 mod export;
 mod fetch;
 mod info;
+mod micro;
 mod ops;
 mod output;
 mod perplexity;
@@ -40,6 +41,7 @@ pub fn execute(cli: &Cli) -> Result<(), Error> {
         Command::Perplexity(args) => perplexity::execute(&cli.common, args),
         Command::Bench(args) => bench::execute(&cli.common, args),
         Command::Profile(args) => profile::execute(&cli.common, args),
+        Command::Micro(args) => micro::execute(&cli.common, args),
         Command::Ops => ops::execute(&cli.common),
         Command::Info => info::execute(&cli.common),
         Command::Export(args) => export::execute(&cli.common, args),

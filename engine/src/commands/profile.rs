@@ -68,7 +68,7 @@ pub(super) fn execute(common: &Common, args: &ProfileArgs) -> Result<(), Error> 
 }
 
 /// Bytes of weights that a step reads: the spans that it binds of them, those bound twice once.
-fn weight_bytes(step: &Step) -> u64 {
+pub(super) fn weight_bytes(step: &Step) -> u64 {
     let mut spans: Vec<_> = step.accesses().into_iter().map(|(span, _)| span).collect();
     spans.retain(|span| matches!(span.space, Space::Weights(_)));
     spans.sort_by_key(|span| (span.space, span.offset));

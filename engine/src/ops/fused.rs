@@ -8,7 +8,7 @@ use zinc_shaders as k;
 
 use super::Case;
 use super::cases::{FLIP, Maker, U, bytes, some};
-use crate::plan::{Cut as Work, Shape, Tiling};
+use crate::plan::{Crew, Cut as Work, Shape, Tiling, attention_shape};
 use crate::quant::{SUPER_BLOCK, WeightType, dequantize_row};
 use crate::reference;
 
@@ -103,7 +103,7 @@ impl Maker {
         let gated = epilogue >= 2;
         let tuning = self.tuning.fused;
         let work = Work { ty, columns, rows, gated, norm };
-        let tiling = Tiling::new(&work, tuning.threads, tuning.groups, &tuning)?;
+        let tiling = Tiling::new(&work, Crew::Own, &tuning)?;
         let matrix_rows = if gated { 2 * rows } else { rows };
         let elements = (columns * matrix_rows) as usize;
         let blocks = self.blocks(ty, elements);
@@ -204,8 +204,8 @@ impl Maker {
                 (6, bias.into()),
                 (7, tiling.activations),
                 (8, tiling.partials),
-                (9, tiling.sums),
                 (32, tiling.squares),
+                (33, tiling.lanes),
             ],
             control: (2, 3, FLIP),
         })
@@ -291,13 +291,13 @@ impl Maker {
         }
 
         let t = self.tuning.fused;
-        let lanes = (group as u32 * a.head_dim / 8).next_power_of_two();
-        let splits = (t.attention_groups / a.kv_heads).clamp(1, a.context.div_ceil(4 * t.tile));
+        let shape = attention_shape(group as u32, a.head_dim, t.attention_threads, t.tile);
+        let splits = (t.attention_groups / a.kv_heads).clamp(1, a.context.div_ceil(t.tile));
         let bits = |v: &[half::f16]| v.iter().flat_map(|h| h.to_le_bytes()).collect::<Vec<u8>>();
-        let parts = vec![0u8; 4 * (a.heads * splits * (a.head_dim + 2)) as usize];
+        let parts = vec![0u8; 4 * (a.heads * splits * (a.head_dim + 4)) as usize];
         Case {
             kernel: &k::FUSED_ATTENTION,
-            shape: Shape { workgroup: t.attention_threads.max(t.tile).max(lanes), rows: 1 },
+            shape: Shape { workgroup: shape.threads, rows: 1 },
             label: format!(
                 "heads={} kv_heads={} head_dim={dim} context={context} position={position} norm={} window={}",
                 a.heads, a.kv_heads, a.norm, a.window

@@ -14,7 +14,7 @@ use zinc_shaders as k;
 
 use super::decode::{Builder, Slots};
 use super::layout::Arena;
-use super::tile::{Tiling, Work as Cut};
+use super::tile::{Crew, Tiling, Work as Cut};
 use super::{Dispatch, Error, Options, Reach, Shape, Space, Span, Step, Work};
 use crate::model::{Activation, Config, Layer, Matrix, Pairing};
 
@@ -72,9 +72,6 @@ impl Parts {
 /// Query heads that share a key/value head, at most: each takes eight registers of an invocation.
 const MOST_GROUP: u32 = 8;
 
-/// Tiles of a context that are not split further, as in attention.glsl.
-const SHARE: u32 = 4;
-
 /// Intermediates that only fused plans have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FusedSlots {
@@ -93,7 +90,7 @@ impl FusedSlots {
             q: take(c.q_dim()),
             k: take(c.kv_dim()),
             v: take(c.kv_dim()),
-            parts: take(c.heads * splits * (c.head_dim + 2)),
+            parts: take(c.heads * splits * (c.head_dim + 4)),
             counters: Span { space: Space::Control, offset: 0, bytes: 4 * u64::from(c.kv_heads) },
         }
     }
@@ -107,44 +104,48 @@ impl FusedSlots {
 /// Splits of one key/value head's attention, at most.
 pub(super) fn splits(c: &Config, options: &Options) -> u32 {
     let tuning = options.tuning.fused;
-    let most = options.context.div_ceil(SHARE * tuning.tile);
+    let most = options.context.div_ceil(tuning.tile);
     (tuning.attention_groups / c.kv_heads).clamp(1, most.max(1))
 }
 
 /// Whether attention can be fused, and so the cache holds halves.
 pub(super) fn fuses_attention(c: &Config, options: &Options) -> bool {
     let t = options.tuning.fused;
-    let threads = attention_threads(c, options);
-    let (values, merge) = attention_buffers(c, threads, t.tile);
+    let shape = attention_shape(c.heads / c.kv_heads, c.head_dim, t.attention_threads, t.tile);
     options.fusion.parts().attention
         && c.head_dim.is_multiple_of(8)
         && c.heads / c.kv_heads <= MOST_GROUP
-        && threads <= options.limits.workgroup
-        && attention_shared_bytes(c, threads, t.tile) + 16 * values + 4 * merge
-            <= options.limits.shared_memory
+        && shape.threads <= options.limits.workgroup
+        && shape.shared_bytes + 4 * shape.merge_floats <= options.limits.shared_memory
 }
 
-/// Shared memory of the attention kernel, as attention.glsl declares it.
-pub(super) fn attention_shared_bytes(c: &Config, threads: u32, tile: u32) -> u32 {
-    let group = c.heads / c.kv_heads;
-    4 * (2 * (group + 2) * c.head_dim
-        + (group + 1) * 8
-        + group * threads
-        + group * tile
-        + group * 8
-        + threads
-        + 1)
+/// Sizes of the attention kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AttentionShape {
+    /// Invocations: enough that each quad of a head's result has one.
+    pub threads: u32,
+    /// Bytes of the shared arrays that attention.glsl declares.
+    pub shared_bytes: u32,
+    /// Floats of the shared array that the including file declares.
+    pub merge_floats: u32,
 }
 
-/// The same, of the tile of values and of the merge.
-pub(super) fn attention_buffers(c: &Config, threads: u32, tile: u32) -> (u32, u32) {
-    (tile * c.head_dim / 8, 8 * threads)
-}
-
-/// Invocations of the attention kernel: enough that each holds eight elements of the result of all heads of a group.
-fn attention_threads(c: &Config, options: &Options) -> u32 {
-    let t = options.tuning.fused;
-    t.attention_threads.max(t.tile).max((c.heads / c.kv_heads * c.head_dim / 8).next_power_of_two())
+/// The attention kernel for a group of query heads, as attention.glsl declares it.
+pub(crate) fn attention_shape(group: u32, head_dim: u32, threads: u32, tile: u32) -> AttentionShape {
+    let threads = threads.max(tile).max((head_dim / 4).next_power_of_two());
+    let merge_heads = group.min(2);
+    let position_groups = threads / (head_dim / 8).max(1);
+    AttentionShape {
+        threads,
+        shared_bytes: 4
+            * (2 * (group + 2) * head_dim
+                + (group + 1) * 8
+                + group * tile
+                + group * 8
+                + position_groups * merge_heads
+                + 1),
+        merge_floats: 8 * threads * merge_heads,
+    }
 }
 
 /// Specialization constants of attention.glsl.
@@ -302,7 +303,7 @@ impl Builder<'_> {
     fn cut(&self, matrix: &Matrix<'_>, rows: u32, gated: bool, norm: bool) -> Option<Tiling> {
         let tuning = &self.options.tuning.fused;
         let work = Cut { ty: matrix.ty, columns: matrix.columns, rows, gated, norm };
-        let tiling = Tiling::new(&work, tuning.threads, tuning.groups, tuning)?;
+        let tiling = Tiling::new(&work, Crew::Own, tuning)?;
         let limits = &self.options.limits;
         (tiling.shared_bytes() <= limits.shared_memory && tiling.threads <= limits.workgroup)
             .then_some(tiling)
@@ -429,8 +430,8 @@ impl Builder<'_> {
             (6, u32::from(!bias_spans.is_empty())),
             (7, tiling.activations),
             (8, tiling.partials),
-            (9, tiling.sums),
             (32, tiling.squares),
+            (33, tiling.lanes),
         ];
         let kernel = fused_kernel("fused_matvec", matrix.ty, self.options.features.dot);
         self.push_with(
@@ -455,6 +456,7 @@ impl Builder<'_> {
     ) -> Result<(), Error> {
         let (c, f) = (self.config, self.fused);
         let t = self.options.tuning.fused;
+        let threads = attention_shape(c.heads / c.kv_heads, c.head_dim, t.attention_threads, t.tile).threads;
         let splits = splits(c, self.options);
         let context = self.options.context;
         let window = c.layer_window(index).unwrap_or(context);
@@ -478,12 +480,12 @@ impl Builder<'_> {
         self.push_with(
             "attention",
             &k::FUSED_ATTENTION,
-            Shape { workgroup: attention_threads(c, self.options), rows: 1 },
+            Shape { workgroup: threads, rows: 1 },
             bindings,
             push,
             attention_constants(c, layer.attn_q_norm.is_some(), t.tile),
             [c.kv_heads.into(), splits.into()],
-            Some(Reach { axis: 1, positions: SHARE * t.tile }),
+            Some(Reach { axis: 1, positions: t.tile }),
         )
     }
 

@@ -24,7 +24,8 @@ pub use decode::{Options, decode};
 pub(crate) use decode::{get_rows_dispatch, matvec_dispatch, rope_tables};
 pub use fused::{Fusion, Parts};
 pub use layout::{Arena, Arenas, Limits, Part, Placed, Placement, place};
-pub(crate) use tile::{Tiling, Work as Cut};
+pub(crate) use fused::attention_shape;
+pub(crate) use tile::{Crew, Tiling, Work as Cut};
 
 use zinc_shaders::{Direction, Kernel};
 
@@ -299,15 +300,17 @@ pub struct Tuning {
     pub fused: FusedTuning,
 }
 
-/// Sizes of the fused kernels. The bits of a result do not depend on them, but for `tile` and `splits`.
+/// Sizes of the fused kernels. The bits of a result depend on `groups`, `lanes` and `units`, which decide how many
+/// invocations share a row, and on those of attention, and not on the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FusedTuning {
-    /// Invocations in a workgroup of a matrix-vector step, at least.
+    /// Invocations in a workgroup of a matrix-vector step, at most.
     pub threads: u32,
-    /// Workgroups of a matrix-vector step, at most: as many as fit the device at once. A workgroup that computes several
-    /// tiles reads the activations once.
+    /// Workgroups of a matrix-vector step, at most: the device's processors, or a small multiple of them.
     pub groups: u32,
-    /// Units that an invocation has in flight, at most 10 (see units.glsl).
+    /// Invocations that a workgroup should have at least, if there are so many units.
+    pub lanes: u32,
+    /// Units that an invocation has in flight, at most 16 (see units.glsl).
     pub units: u32,
     /// Invocations in a workgroup of attention.
     pub attention_threads: u32,
@@ -331,12 +334,13 @@ impl Tuning {
         fused: FusedTuning {
             threads: 32,
             groups: 8,
+            lanes: 8,
             units: 8,
             attention_threads: 32,
-            tile: 8,
+            tile: 32,
             attention_groups: 16,
             resident_groups: 1,
-            resident_threads: 8,
+            resident_threads: 32,
         },
     };
     /// A GPU wants enough workgroups to fill its processors, and 32 or 64 invocations in step.
@@ -345,14 +349,15 @@ impl Tuning {
         reduce: 256,
         matvec: Shape { workgroup: 64, rows: 2 },
         fused: FusedTuning {
-            threads: 256,
-            groups: 264,
-            units: 8,
+            threads: 768,
+            groups: 132,
+            lanes: 512,
+            units: 10,
             attention_threads: 256,
-            tile: 32,
+            tile: 64,
             attention_groups: 264,
             resident_groups: 132,
-            resident_threads: 256,
+            resident_threads: 512,
         },
     };
 }

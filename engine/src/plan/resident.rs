@@ -6,11 +6,9 @@
 //! norms behind the parts. Everything else is refused here by name, and `--fusion all` does it.
 
 use super::decode::Builder;
-use super::fused::{
-    attention_buffers, attention_constants, attention_shared_bytes, fused_kernel, fuses_attention, splits,
-};
+use super::fused::{attention_constants, attention_shape, fused_kernel, fuses_attention, splits};
 use super::layout::{Arena, Limits};
-use super::tile::{Tiling, Work as Cut};
+use super::tile::{Crew, Tiling, Work as Cut};
 use super::{Error, Options, Shape, Space, Span};
 use crate::model::{Activation, Config, Matrix, Model};
 
@@ -33,7 +31,7 @@ pub(super) struct Resident {
 
 impl Resident {
     pub(super) fn new(c: &Config, options: &Options, constants: &mut Arena, arena: &mut Arena) -> Self {
-        let parts = c.heads * splits(c, options) * (c.head_dim + 2);
+        let parts = c.heads * splits(c, options) * (c.head_dim + 4);
         Self {
             table: constants.take(4 * LAYER_WORDS as u64 * u64::from(c.layers)),
             qkv: arena.floats((c.q_dim() + 2 * c.kv_dim()).into()),
@@ -65,9 +63,8 @@ fn turns(steps: &[Tiling; 4], c: &Config, options: &Options) -> u64 {
     let rows = [c.q_dim() + 2 * c.kv_dim(), c.embedding, c.feed_forward, c.embedding];
     let step = |(tiling, rows): (&Tiling, u32)| {
         let tiles = rows.div_ceil(tiling.rows * t.resident_groups);
-        u64::from(
-            tiles * (tiling.sums.div_ceil(t.resident_threads) + tiling.rows.div_ceil(t.resident_threads) + 2),
-        ) + u64::from(tiling.activations.div_ceil(t.resident_threads))
+        u64::from(tiles * (tiling.lanes.div_ceil(2) + 2))
+            + u64::from(tiling.activations.div_ceil(t.resident_threads) + tiling.squares.div_ceil(32))
     };
     let products: u64 = steps.iter().zip(rows).map(step).sum();
     let vectors = (c.heads / c.kv_heads + 2) * c.head_dim;
@@ -141,8 +138,7 @@ impl Builder<'_> {
         let cut = |columns, rows, gated, norm| {
             let t = &o.tuning.fused;
             let work = Cut { ty, columns, rows, gated, norm };
-            Tiling::new(&work, t.resident_threads, t.resident_groups, t)
-                .filter(|tiling| tiling.threads == t.resident_threads)
+            Tiling::new(&work, Crew::Resident, t)
                 .ok_or_else(|| refuse(format!("a width of {columns} columns")))
         };
         let qkv = cut(c.embedding, c.q_dim() + 2 * c.kv_dim(), false, true)?;
@@ -155,21 +151,21 @@ impl Builder<'_> {
         }
         let most = |f: fn(&Tiling) -> u32| all.iter().map(f).max().unwrap_or(0);
         let (activations, partials) = (most(|t| t.activations), most(|t| t.partials));
-        let (sums, squares) = (most(|t| t.sums), most(|t| t.squares));
+        let squares = most(|t| t.squares);
         let (threads, tile) = (o.tuning.fused.resident_threads, o.tuning.fused.tile);
-        let (values, merge) = attention_buffers(c, threads, tile);
-        let (activations, partials) = (activations.max(values), partials.max(merge));
-        let shared =
-            24 * activations + 4 * (partials + sums + squares + 2) + attention_shared_bytes(c, threads, tile);
-        let lanes = c.heads / c.kv_heads * c.head_dim / 8;
-        if shared > o.limits.shared_memory || lanes.max(tile) > threads {
+        let attention = attention_shape(c.heads / c.kv_heads, c.head_dim, threads, tile);
+        let partials = partials.max(attention.merge_floats);
+        // Results before they are stored, 32 sums of squares, and whether a wait was given up.
+        let shared = 24 * activations + 4 * (partials + squares + threads + 33) + attention.shared_bytes;
+        if shared > o.limits.shared_memory || attention.threads != threads {
             let have = o.limits.shared_memory;
+            let need = attention.threads;
             return Err(refuse(format!(
-                "{shared} bytes of shared memory (there are {have}) and {lanes} invocations (there are {threads})"
+                "{shared} bytes of shared memory (there are {have}) and {need} invocations (there are {threads})"
             )));
         }
 
-        let mut constants = vec![(7, activations), (8, partials), (9, sums), (32, squares)];
+        let mut constants = vec![(7, activations), (8, partials), (32, squares)];
         constants.extend(attention_constants(c, model.layers[0].attn_q_norm.is_some(), o.tuning.fused.tile));
         constants.extend([
             (16, c.embedding),
@@ -181,7 +177,7 @@ impl Builder<'_> {
             (30, u32::from(!o.no_prefetch)),
         ]);
         for (i, t) in (0..).zip(all) {
-            constants.extend([(20 + 2 * i, t.rows), (21 + 2 * i, t.units)]);
+            constants.extend([(20 + 2 * i, t.rows), (21 + 2 * i, t.units), (33 + i, t.lanes)]);
         }
         let kernel = fused_kernel("persistent", ty, o.features.dot);
         let rope = self.rope_tables[0];

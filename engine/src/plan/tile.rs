@@ -1,37 +1,53 @@
-//! How a fused matrix-vector step is cut: rows to tiles, units to invocations, tiles to workgroups.
+//! How a fused matrix-vector step is cut: rows to workgroups and passes, a row's units to invocations.
 //!
-//! Two wishes pull against each other. Every processor should have as many bytes in flight as it can hold, so a tile
-//! should have as many units as the invocations can keep in registers; and all processors should finish together, so
-//! rows should be dealt evenly. So the rows are first divided among the workgroups that fit the device, and each
-//! workgroup's share is then cut into equal tiles that fit its registers.
+//! A step is short: a matrix of 14 MB streams in three microseconds, and the first byte takes one. So the loads of the whole
+//! step should be in flight at once, or as much of it as the registers hold, and all processors should finish together. Rows
+//! are dealt evenly to one workgroup a processor, and a workgroup has as many invocations as its rows need, up to a limit;
+//! what does not fit is another pass. Invocations that share a row are as few as keep a processor busy (then each has several
+//! units in flight, and neighbouring rows share what they read of the activations), but so many that none has more units than
+//! its registers hold.
+//!
+//! The number of invocations that share a row decides the order in which it is added up, so it depends on the step alone and
+//! not on how the step is dealt: the resident kernel cuts differently and must give the same bits.
 
 use super::FusedTuning;
 use crate::quant::WeightType;
 
-/// Units that an invocation can have in flight: three bits each remember a unit's place (matvec.glsl).
-const MOST_UNITS: u32 = 10;
+/// Units that an invocation has in registers, at most.
+const MOST_UNITS: u32 = 16;
 /// Workgroups of more invocations than this are left to the plain kernels.
 const MOST_THREADS: u32 = 1024;
+/// Sums of squares before a norm are added up by this many invocations; workgroups are multiples of it.
+const WARP: u32 = 32;
 
 /// A step, cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tiling {
     /// Invocations in a workgroup.
     pub threads: u32,
-    /// Results of a tile.
+    /// Results of a pass.
     pub rows: u32,
-    /// Units an invocation.
+    /// Invocations that share a row.
+    pub lanes: u32,
+    /// Units an invocation, of each matrix.
     pub units: u32,
     /// Workgroups.
     pub groups: u32,
-    /// Sizes of the shared arrays: groups of activations, partial sums, sums, squares.
+    /// Sizes of the shared arrays: groups of activations, partial sums, squares.
     pub activations: u32,
     /// See `activations`.
     pub partials: u32,
     /// See `activations`.
-    pub sums: u32,
-    /// See `activations`.
     pub squares: u32,
+}
+
+/// Who computes a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Crew {
+    /// A dispatch of its own, with workgroups as large as it needs.
+    Own,
+    /// The workgroups of the resident kernel, who store four results at a time.
+    Resident,
 }
 
 /// What is to be cut.
@@ -56,50 +72,65 @@ pub(crate) fn unit_columns(ty: WeightType) -> u32 {
     }
 }
 
+/// The smallest power of two of invocations to a row that keeps `wanted` of them busy with `share` rows, and leaves each
+/// `most` units or fewer.
+fn lanes_of(units: u32, share: u32, wanted: u32, most: u32) -> u32 {
+    let mut lanes = 1;
+    while lanes < units && (lanes * share < wanted || units.div_ceil(lanes) > most) {
+        lanes *= 2;
+    }
+    lanes
+}
+
 impl Tiling {
-    /// Cuts a step for workgroups of `threads` invocations or, where a row does not fit those, of more.
-    pub(crate) fn new(work: &Work, threads: u32, groups: u32, tuning: &FusedTuning) -> Option<Self> {
+    /// Cuts a step; `None` if its rows are not whole units or do not fit a workgroup.
+    pub(crate) fn new(work: &Work, crew: Crew, tuning: &FusedTuning) -> Option<Self> {
         let unit = unit_columns(work.ty);
         if !work.columns.is_multiple_of(unit) {
             return None;
         }
         let units_a_row = work.columns / unit;
         let matrices = if work.gated { 2 } else { 1 };
-        let each = units_a_row * matrices;
-        let most = tuning.units.clamp(1, MOST_UNITS);
-        let threads = threads.max(each.div_ceil(MOST_UNITS).next_power_of_two());
-        if threads > MOST_THREADS {
+        let share = work.rows.div_ceil(tuning.groups.max(1));
+        let most = (tuning.units.clamp(1, MOST_UNITS) / matrices).max(1);
+        let lanes = lanes_of(units_a_row, share, tuning.lanes, most);
+        let units = units_a_row.div_ceil(lanes);
+        let (groups, most_threads, multiple) = match crew {
+            Crew::Own => (tuning.groups.max(1), tuning.threads.max(lanes), 1),
+            Crew::Resident => (tuning.resident_groups.max(1), tuning.resident_threads, 4),
+        };
+        let share = work.rows.div_ceil(groups);
+        let most_rows = most_threads / lanes / multiple * multiple;
+        if most_threads > MOST_THREADS || most_rows == 0 || work.rows % multiple != 0 {
             return None;
         }
-        let fit = (most * threads / each).max(1);
-        let share = work.rows.div_ceil(groups.max(1));
-        let tiles = share.div_ceil(fit);
-        let rows = share.div_ceil(tiles);
-        let units = (rows * each).div_ceil(threads);
-        let groups = work.rows.div_ceil(rows).div_ceil(tiles);
-        let stride = units_a_row + (40 - units_a_row % 32) % 32;
+        let passes = share.div_ceil(most_rows);
+        let rows = share.div_ceil(passes).next_multiple_of(multiple);
+        let threads = match crew {
+            Crew::Own => (rows * lanes).max(WARP.max(tuning.threads.min(128))).next_multiple_of(WARP),
+            Crew::Resident => most_threads,
+        };
         let activations = if work.ty.is_quantized() { work.columns / 16 } else { 1 };
         let squares = match (work.norm, work.ty.is_quantized()) {
             (false, _) => 1,
             (true, true) => activations,
             (true, false) => threads,
         };
-        let matrix_rows = rows * matrices;
         Some(Self {
             threads,
             rows,
+            lanes,
             units,
-            groups,
+            groups: work.rows.div_ceil(rows).div_ceil(passes),
             activations,
-            partials: matrix_rows * stride,
-            sums: matrix_rows * 8 + 8,
+            partials: 2 * matrices * lanes * (rows | 1),
             squares,
         })
     }
 
     /// Bytes of shared memory.
     pub(crate) fn shared_bytes(&self) -> u32 {
-        24 * self.activations + 4 * (self.partials + self.sums + self.squares)
+        24 * self.activations + 4 * (self.partials + self.squares + WARP)
     }
 }
 
@@ -108,14 +139,15 @@ mod tests {
     use super::*;
     use crate::plan::Tuning;
 
-    fn tiling(ty: WeightType, columns: u32, rows: u32, gated: bool) -> Tiling {
+    fn tiling(ty: WeightType, columns: u32, rows: u32, gated: bool, crew: Crew) -> Tiling {
         let tuning = Tuning::GPU.fused;
         let work = Work { ty, columns, rows, gated, norm: true };
-        Tiling::new(&work, tuning.threads, tuning.groups, &tuning).unwrap()
+        Tiling::new(&work, crew, &tuning).unwrap()
     }
 
     #[test]
-    fn every_row_is_in_one_tile_and_every_unit_in_one_register() {
+    fn every_row_is_in_one_pass_and_every_unit_in_one_register() {
+        let most = Tuning::GPU.fused;
         for (columns, rows, gated) in [
             (2560, 6144, false),
             (2560, 9728, true),
@@ -125,26 +157,36 @@ mod tests {
             (14336, 3, false),
         ] {
             for ty in WeightType::ALL {
-                let t = tiling(ty, columns, rows, gated);
-                let units = columns / unit_columns(ty) * t.rows * if gated { 2 } else { 1 };
-                assert!(units <= t.units * t.threads && t.units <= MOST_UNITS, "{ty} {columns} {t:?}");
-                assert!(t.groups <= 264 && t.groups * t.rows <= rows.next_multiple_of(t.rows), "{t:?}");
+                let t = tiling(ty, columns, rows, gated, Crew::Own);
+                let units = columns / unit_columns(ty);
+                assert!(units <= t.units * t.lanes && units > (t.units - 1) * t.lanes, "{ty} {columns} {t:?}");
+                assert!(t.units <= MOST_UNITS && t.rows * t.lanes <= t.threads, "{ty} {columns} {t:?}");
+                assert!(t.groups <= most.groups && t.groups * t.rows <= rows.next_multiple_of(t.rows), "{t:?}");
             }
         }
     }
 
     #[test]
-    fn shares_of_a_wide_step_are_even() {
-        // 9728 pairs of rows over 264 workgroups are 37 each; tiles of 12 or 13 pairs fit 2048 units.
-        let t = tiling(WeightType::Q4_0, 2560, 9728, true);
-        assert_eq!((t.rows, t.groups), (10, 244));
-        let t = tiling(WeightType::Q4_0, 2560, 2560, false);
-        assert_eq!((t.rows, t.units, t.groups), (10, 4, 256));
+    fn a_wide_step_is_one_pass_of_one_workgroup_a_processor() {
+        for (columns, rows) in [(2560, 6144), (4096, 2560), (9728, 2560)] {
+            let t = tiling(WeightType::Q4_0, columns, rows, false, Crew::Own);
+            assert!(t.groups * t.rows >= rows && t.groups > 120, "{t:?}");
+        }
+    }
+
+    #[test]
+    fn the_resident_crew_adds_rows_up_in_the_same_order() {
+        for (columns, rows, gated) in [(2560, 6144, false), (2560, 9728, true), (9728, 2560, false)] {
+            let [own, resident] =
+                [Crew::Own, Crew::Resident].map(|crew| tiling(WeightType::Q4_0, columns, rows, gated, crew));
+            assert_eq!((own.lanes, own.units), (resident.lanes, resident.units));
+            assert!(resident.rows % 4 == 0 && resident.threads == Tuning::GPU.fused.resident_threads);
+        }
     }
 
     #[test]
     fn a_row_of_partial_units_is_not_cut() {
         let work = Work { ty: WeightType::F16, columns: 20, rows: 3, gated: false, norm: false };
-        assert_eq!(Tiling::new(&work, 64, 8, &Tuning::GPU.fused), None);
+        assert_eq!(Tiling::new(&work, Crew::Own, &Tuning::GPU.fused), None);
     }
 }

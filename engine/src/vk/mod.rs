@@ -14,6 +14,7 @@ mod handles;
 mod instance;
 mod memory;
 mod pipeline;
+mod measure;
 mod program;
 pub mod requirements;
 mod sets;

@@ -114,7 +114,7 @@ pub struct Counts {
 
 /// What a recording is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Recorded {
+pub(super) struct Recorded {
     /// Positions that its grids cover.
     positions: u32,
     /// Whether logits are copied to the readback buffer.
@@ -125,18 +125,18 @@ struct Recorded {
 
 /// A plan with everything that it needs on a device.
 pub struct Program {
-    device: Rc<Device>,
-    plan: Plan,
+    pub(super) device: Rc<Device>,
+    pub(super) plan: Plan,
     /// Where tracked barriers stand: without the copy of the logits, and with it. Empty under other levers.
     due: Vec<Due>,
-    buffers: BTreeMap<Space, Buffer>,
+    pub(super) buffers: BTreeMap<Space, Rc<Buffer>>,
     /// Bytes of one sequence's part of each buffer that sequences do not share.
     strides: BTreeMap<Space, u64>,
     pipelines: Pipelines,
-    sets: Sets,
-    stream: Stream,
+    pub(super) sets: Sets,
+    pub(super) stream: Stream,
     levers: Levers,
-    recorded: Option<Recorded>,
+    pub(super) recorded: Option<Recorded>,
     recordings: u64,
     queries: Option<Queries>,
     counts: Counts,
@@ -144,9 +144,9 @@ pub struct Program {
 
 impl Program {
     /// Makes buffers, pipelines and descriptor sets. `weights` are the filled buffers behind [`Space::Weights`].
-    pub fn new(device: &Rc<Device>, plan: Plan, weights: Vec<Buffer>, levers: Levers) -> Result<Self, Error> {
-        let mut buffers: BTreeMap<Space, Buffer> =
-            weights.into_iter().enumerate().map(|(i, buffer)| (Space::Weights(i as u32), buffer)).collect();
+    pub fn new(device: &Rc<Device>, plan: Plan, weights: &[Rc<Buffer>], levers: Levers) -> Result<Self, Error> {
+        let mut buffers: BTreeMap<Space, Rc<Buffer>> =
+            weights.iter().enumerate().map(|(i, buffer)| (Space::Weights(i as u32), Rc::clone(buffer))).collect();
         let mut strides = BTreeMap::new();
         for &(space, bytes) in &plan.buffers {
             let usage = match space {
@@ -161,7 +161,7 @@ impl Program {
                 strides.insert(space, stride);
                 stride * u64::from(levers.sequences - 1) + bytes
             };
-            buffers.insert(space, Buffer::new(device, bytes, usage)?);
+            buffers.insert(space, Rc::new(Buffer::new(device, bytes, usage)?));
         }
         let mut pipelines = Pipelines::new(device, levers.null_kernels);
         let mut sets = Sets::new(device, &plan, levers.sequences)?;
@@ -213,6 +213,10 @@ impl Program {
         &self.plan
     }
 
+    pub(super) fn sequences(&self) -> u32 {
+        self.levers.sequences
+    }
+
     /// How often commands were recorded.
     pub fn recordings(&self) -> u64 {
         self.recordings
@@ -241,7 +245,8 @@ impl Program {
     pub fn set_step(&mut self, sequence: u32, position: u32, token: u32) {
         let words = [position.to_ne_bytes(), token.to_ne_bytes()].concat();
         let offset = u64::from(sequence) * self.strides.get(&Space::Step).copied().unwrap_or(0);
-        self.buffers.get_mut(&Space::Step).expect("every plan has a step buffer").write(offset, &words);
+        let buffer = self.buffers.get_mut(&Space::Step).and_then(Rc::get_mut);
+        buffer.expect("every plan has a step buffer of its own").write(offset, &words);
     }
 
     /// Records if that is due, and submits the plan `times` times. No position may reach `positions`. [`Program::wait`]
@@ -367,7 +372,7 @@ impl Program {
         Ok(())
     }
 
-    fn dispatch(
+    pub(super) fn dispatch(
         &self,
         commands: vk::CommandBuffer,
         dispatch: &Dispatch,
@@ -401,7 +406,7 @@ impl Program {
         unsafe { self.device.raw.cmd_copy_buffer(commands, source, target, &regions) };
     }
 
-    fn barrier(&self, commands: vk::CommandBuffer, ends: Ends) {
+    pub(super) fn barrier(&self, commands: vk::CommandBuffer, ends: Ends) {
         let barriers =
             [vk::MemoryBarrier::default().src_access_mask(ends.from_access).dst_access_mask(ends.to_access)];
         // SAFETY: recording; the masks fit the stages, and a compute queue has these stages.
@@ -431,7 +436,7 @@ fn runs(step: &Step, logits: bool) -> bool {
 
 /// Scopes of a barrier.
 #[derive(Clone, Copy)]
-struct Ends {
+pub(super) struct Ends {
     from: vk::PipelineStageFlags,
     from_access: vk::AccessFlags,
     to: vk::PipelineStageFlags,
@@ -457,6 +462,13 @@ impl Ends {
         to: COMPUTE_OR_TRANSFER,
         to_access: ANY_ACCESS,
     };
+    /// From dispatches to dispatches.
+    pub(super) const DISPATCHES: Self = Self {
+        from: COMPUTE,
+        from_access: vk::AccessFlags::SHADER_WRITE,
+        to: COMPUTE,
+        to_access: SHADER,
+    };
     /// From the copy of the logits to the host.
     const COPY_TO_HOST: Self = Self {
         from: TRANSFER,
@@ -465,7 +477,7 @@ impl Ends {
         to_access: vk::AccessFlags::HOST_READ,
     };
     /// From everything to the next token, and to the host.
-    const LAST: Self = Self {
+    pub(super) const LAST: Self = Self {
         from: COMPUTE_OR_TRANSFER,
         from_access: ANY_ACCESS,
         to: vk::PipelineStageFlags::from_raw(

@@ -46,7 +46,7 @@ impl Sets {
         &mut self,
         plan: &Plan,
         pipelines: &mut Pipelines,
-        buffers: &BTreeMap<Space, Buffer>,
+        buffers: &BTreeMap<Space, Rc<Buffer>>,
         sequences: u32,
         place: impl Fn(Span, u32) -> Span,
     ) -> Result<(), Error> {
@@ -76,7 +76,7 @@ impl Sets {
     }
 }
 
-fn write_set(device: &Device, set: vk::DescriptorSet, spans: &[Span], buffers: &BTreeMap<Space, Buffer>) {
+fn write_set(device: &Device, set: vk::DescriptorSet, spans: &[Span], buffers: &BTreeMap<Space, Rc<Buffer>>) {
     let infos: Vec<[vk::DescriptorBufferInfo; 1]> = spans
         .iter()
         .map(|span| {

@@ -7,19 +7,22 @@
 // leave their partial results, and the last to finish (a counter says which) merges them in the order of the splits: the
 // bits do not depend on who was last.
 //
-// A short context is all latency. So everything that does not depend on the step before (the first tile of the cache,
-// angles, the weights of QK norms) is loaded first, in `early`, and each tile's loads are issued before the tile before
-// is used. Contexts of up to SHARE tiles are not split at all: a merge costs more than it saves there.
+// A short context is all latency, and a long one is all loads. So everything that does not depend on the step before (the
+// first tile of the cache, angles, the weights of QK norms) is loaded first, in `early`, the whole tile at once, and each
+// tile's loads are issued before the tile before is used. What an invocation loads of the values it also multiplies: an
+// octet of dimensions, for all query heads, of every POSITION_GROUPS-th position. The merge of the splits is as wide: each
+// invocation has four neighbouring elements of a share of the splits, eight loads at a time.
 //
 // The cache holds halves, keys as [kv_head][dim / 8][context], so that neighbouring invocations read neighbouring
-// positions, values as [kv_head][context][dim / 8].
+// positions, values as [kv_head][context][dim / 8]. A partial result is HEAD_DIM / 4 vec4 for each query head, followed by
+// one with its weight and its largest score.
 //
-// The including file defines: T; A_IN(i) (float i of queries, keys and values), A_OUT(i, v), A_PART(i) (lvalue i of the
-// partial results), A_KEY(i), A_VALUE(i) (lvalues, uvec4), A_QNORM(i), A_KNORM(i), A_ANGLE(i) (vec2); A_ARRIVE(h) (counts
-// an arrival, and says how many came before), A_RESET(h), A_RELEASE() and A_ACQUIRE() (barriers of the workgroup around
-// the arrival that make partial results available to the device, and those of others visible); and, in shared memory,
-// A_TILE(i) (uvec4, TILE * OCTETS) and A_MERGE(i) (float, 8 * T), which A_SHARED declares where they have no
-// other use.
+// The including file defines: T; A_IN(i) (float i of queries, keys and values), A_OUT4(i, v) (four neighbours of the
+// result), A_PART(i) (lvalue i of the partial results, vec4), A_KEY(i), A_VALUE(i) (lvalues, uvec4), A_QNORM(i),
+// A_KNORM(i), A_ANGLE(i) (vec2); A_ARRIVE(h) (counts an arrival, and says how many came before), A_RESET(h), A_RELEASE()
+// and A_ACQUIRE() (barriers of the workgroup around the arrival that make partial results available to the device, and
+// those of others visible); and, in shared memory, A_MERGE(i) (float, MERGE_FLOATS), which A_SHARED declares where it has
+// no other use.
 
 layout(constant_id = 10) const uint HEAD_DIM = 16;
 layout(constant_id = 11) const uint GROUP = 1;     // query heads a key/value head
@@ -28,21 +31,24 @@ layout(constant_id = 13) const bool NEOX = false;  // pairs are half a rotation 
 layout(constant_id = 14) const bool QK_NORM = false;
 layout(constant_id = 15) const uint TILE = 8;      // positions a tile, at most T
 
-const uint SHARE = 4u;                             // tiles that are not worth another split
 const uint OCTETS = HEAD_DIM / 8u;
+const uint QUADS = HEAD_DIM / 4u;
 const uint DIM_GROUPS = T / TILE;                  // invocations that share a position's score
 const uint KEY_LOADS = (OCTETS + DIM_GROUPS - 1u) / DIM_GROUPS;
-const uint VALUE_LOADS = (TILE * OCTETS + T - 1u) / T;
-const uint LANES = GROUP * OCTETS;                 // invocations that hold the result once
-const uint POSITION_GROUPS = T / LANES;            // of which each takes a part of a tile's positions
+const uint POSITION_GROUPS = T / OCTETS;           // invocations that share an octet of the result
+const uint VALUE_LOADS = (TILE + POSITION_GROUPS - 1u) / POSITION_GROUPS;
+const uint MAXERS = POSITION_GROUPS % 8u == 0u ? 8u : 1u; // partial maxima a head
+const uint MERGE_HEADS = GROUP < 2u ? GROUP : 2u;  // heads that are added up at once
+const uint MERGE_FLOATS = 8u * T * MERGE_HEADS;
+const uint SPLIT_GROUPS = T / QUADS;               // invocations that share a quad of the merge
+const uint MERGE_STEP = GROUP > 4u ? 2u : 4u;      // loads of a quad that are in flight at once, for each query head
 
 shared float unturned[(GROUP + 2u) * HEAD_DIM];
 shared vec4 qkv[(GROUP + 2u) * HEAD_DIM / 4u];
 shared float squares[(GROUP + 1u) * 8u];
-shared float scores[GROUP * T];
 shared float weights_of[GROUP * TILE];
 shared float largest_of[GROUP * 8u];
-shared float totals[POSITION_GROUPS * GROUP];
+shared float totals[POSITION_GROUPS * MERGE_HEADS];
 shared uint arrived;
 #ifdef A_SHARED
 A_SHARED
@@ -100,7 +106,7 @@ float norm_weight(uint vector, uint dim) {
 // Splits that have work, and the number of tiles, where so many positions are seen.
 uvec2 splits_of(Attention a, uint visible) {
     uint tiles = (visible + TILE - 1u) / TILE;
-    return uvec2(min((tiles + SHARE - 1u) / SHARE, a.splits), tiles);
+    return uvec2(min(tiles, a.splits), tiles);
 }
 
 uint first_position(Attention a) {
@@ -115,27 +121,31 @@ uvec2 run_of(Attention a, uint split) {
                  min(start + (split + 1u) * deal.y / deal.x * TILE, a.position + 1u));
 }
 
-// Issues the loads of a tile of the cache. What is read at the present position is not used.
-void load_tile(Attention a, uint head, uint tile, uint end) {
+// Issues the loads of a tile's keys. What is read at the present position is not used.
+void load_keys(Attention a, uint head, uint tile, uint end) {
     uint lane = gl_LocalInvocationID.x;
-    uint key_base = a.keys + head * OCTETS * a.context;
-    uint value_base = a.values + head * OCTETS * a.context;
-    uint p = min(tile + lane % TILE, end - 1u);
+    uint base = a.keys + head * OCTETS * a.context + min(tile + lane % TILE, end - 1u);
     [[unroll]] for (uint i = 0u; i < KEY_LOADS; i++) {
         uint o = min(lane / TILE + i * DIM_GROUPS, OCTETS - 1u);
-        tile_keys[i] = A_KEY(key_base + o * a.context + p);
+        tile_keys[i] = A_KEY(base + o * a.context);
     }
+}
+
+// The same of its values.
+void load_values(Attention a, uint head, uint tile, uint end) {
+    uint lane = gl_LocalInvocationID.x;
+    uint base = a.values + head * OCTETS * a.context + lane % OCTETS;
     [[unroll]] for (uint i = 0u; i < VALUE_LOADS; i++) {
-        uint at = lane + i * T;
-        uint row = min(tile + at / OCTETS, end - 1u);
-        tile_values[i] = A_VALUE(value_base + row * OCTETS + at % OCTETS);
+        uint p = min(tile + lane / OCTETS + i * POSITION_GROUPS, end - 1u);
+        tile_values[i] = A_VALUE(base + p * OCTETS);
     }
 }
 
 // Loads what does not depend on the step before. `attend` must follow, with the same arguments.
 void early(Attention a, uint head, uint split) {
     uvec2 run = run_of(a, split);
-    load_tile(a, head, run.x, run.y);
+    load_keys(a, head, run.x, run.y);
+    load_values(a, head, run.x, run.y);
     uint at = 4u * gl_LocalInvocationID.x;
     uint vector = at / HEAD_DIM;
     uint dim = at - vector * HEAD_DIM;
@@ -200,6 +210,76 @@ void prepare(Attention a, uint head) {
     barrier();
 }
 
+// Adds up the partial results of all splits of a head.
+void merge(Attention a, uint head, uint splits) {
+    uint lane = gl_LocalInvocationID.x;
+    uint stride = GROUP * (QUADS + 1u);
+    uint base = head * a.splits * stride;
+    uint quad = lane % QUADS;
+    uint my_splits = lane / QUADS; // every SPLIT_GROUPS-th from here on
+    vec4 sum[GROUP];
+    vec2 about[GROUP]; // weight and largest score
+    [[unroll]] for (uint j = 0u; j < GROUP; j++) {
+        sum[j] = vec4(0.0);
+        about[j] = vec2(0.0, -3.4e38);
+    }
+    for (uint s = my_splits; s < splits; s += MERGE_STEP * SPLIT_GROUPS) {
+        vec4 part[MERGE_STEP * GROUP];
+        vec2 part_about[MERGE_STEP * GROUP];
+        [[unroll]] for (uint i = 0u; i < MERGE_STEP * GROUP; i++) {
+            uint at = base + min(s + i / GROUP * SPLIT_GROUPS, splits - 1u) * stride + i % GROUP * (QUADS + 1u);
+            part[i] = A_PART(at + quad);
+            part_about[i] = A_PART(at + QUADS).xy;
+        }
+        [[unroll]] for (uint i = 0u; i < MERGE_STEP * GROUP; i++) {
+            if (s + i / GROUP * SPLIT_GROUPS < splits) {
+                uint j = i % GROUP;
+                float top = max(about[j].y, part_about[i].y);
+                float shrink = exp(about[j].y - top);
+                float grow = exp(part_about[i].y - top);
+                sum[j] = shrink * sum[j] + grow * part[i];
+                about[j] = vec2(shrink * about[j].x + grow * part_about[i].x, top);
+            }
+        }
+    }
+    for (uint first = 0u; first < GROUP; first += MERGE_HEADS) {
+        [[unroll]] for (uint j = 0u; j < GROUP; j++) {
+            if (j / MERGE_HEADS * MERGE_HEADS == first && my_splits < SPLIT_GROUPS) {
+                uint at = 4u * (j % MERGE_HEADS * T + lane);
+                [[unroll]] for (uint e = 0u; e < 4u; e++) {
+                    A_MERGE(at + e) = sum[j][e];
+                }
+                if (quad == 0u) {
+                    at = 4u * MERGE_HEADS * T + 2u * (j % MERGE_HEADS * SPLIT_GROUPS + my_splits);
+                    A_MERGE(at) = about[j].x;
+                    A_MERGE(at + 1u) = about[j].y;
+                }
+            }
+        }
+        barrier();
+        for (uint i = lane; i < MERGE_HEADS * QUADS; i += T) {
+            uint j = i / QUADS;
+            uint at = 4u * MERGE_HEADS * T + 2u * j * SPLIT_GROUPS;
+            float top = -3.4e38;
+            [[unroll]] for (uint g = 0u; g < SPLIT_GROUPS; g++) {
+                top = max(top, A_MERGE(at + 2u * g + 1u));
+            }
+            vec4 all = vec4(0.0);
+            float weight = 0.0;
+            [[unroll]] for (uint g = 0u; g < SPLIT_GROUPS; g++) {
+                uint from = 4u * (j * T + g * QUADS + i % QUADS);
+                float grow = exp(A_MERGE(at + 2u * g + 1u) - top);
+                all += grow * vec4(A_MERGE(from), A_MERGE(from + 1u), A_MERGE(from + 2u), A_MERGE(from + 3u));
+                weight += grow * A_MERGE(at + 2u * g);
+            }
+            if (first + j < GROUP) {
+                A_OUT4((head * GROUP + first + j) * QUADS + i % QUADS, all / weight);
+            }
+        }
+        barrier();
+    }
+}
+
 // One item, after `early`.
 void attend(Attention a, uint head, uint split) {
     uint lane = gl_LocalInvocationID.x;
@@ -216,21 +296,19 @@ void attend(Attention a, uint head, uint split) {
     }
 
     uint my_octet = lane % OCTETS;
-    uint my_head = lane % LANES / OCTETS;
-    uint my_group = lane / LANES;
-    vec4 sum_a = vec4(0.0);
-    vec4 sum_b = vec4(0.0);
-    float total = 0.0;
-    float largest = -3.4e38;
+    uint my_group = lane / OCTETS;
+    vec4 sum_a[GROUP];
+    vec4 sum_b[GROUP];
+    float total[GROUP];
+    float largest[GROUP];
+    [[unroll]] for (uint j = 0u; j < GROUP; j++) {
+        sum_a[j] = vec4(0.0);
+        sum_b[j] = vec4(0.0);
+        total[j] = 0.0;
+        largest[j] = -3.4e38;
+    }
     for (uint tile = run.x; tile < run.y; tile += TILE) {
         uint count = min(TILE, run.y - tile);
-        [[unroll]] for (uint i = 0u; i < VALUE_LOADS; i++) {
-            uint at = lane + i * T;
-            if (at < TILE * OCTETS) {
-                bool present = tile + at / OCTETS == a.position;
-                A_TILE(at) = present ? packed_octet(GROUP + 1u, at % OCTETS) : tile_values[i];
-            }
-        }
         uint q = lane % TILE;
         uint my_dims = lane / TILE;
         float score[GROUP];
@@ -249,80 +327,106 @@ void attend(Attention a, uint head, uint split) {
             }
         }
         [[unroll]] for (uint j = 0u; j < GROUP; j++) {
-            scores[j * T + lane] = score[j];
+            A_MERGE(j * T + lane) = score[j];
         }
         if (tile + TILE < run.y) {
-            load_tile(a, head, tile + TILE, run.y);
+            load_keys(a, head, tile + TILE, run.y);
         }
         barrier();
-        for (uint i = lane; i < GROUP * 8u; i += T) {
-            uint j = i / 8u;
+        // Weights relative to the largest of every MAXERS-th position: whoever uses one has the same positions.
+        for (uint i = lane; i < GROUP * MAXERS; i += T) {
+            uint j = i / MAXERS;
             float m = -3.4e38;
-            for (uint p = i % 8u; p < TILE; p += 8u) {
+            for (uint p = i % MAXERS; p < TILE; p += MAXERS) {
                 float sum = 0.0;
                 [[unroll]] for (uint g = 0u; g < DIM_GROUPS; g++) {
-                    sum += scores[j * T + g * TILE + p];
+                    sum += A_MERGE(j * T + g * TILE + p);
                 }
                 sum = p < count ? sum : -3.4e38;
                 weights_of[j * TILE + p] = sum;
                 m = max(m, sum);
             }
-            largest_of[i] = m;
+            for (uint p = i % MAXERS; p < TILE; p += MAXERS) {
+                weights_of[j * TILE + p] = p < count ? exp(weights_of[j * TILE + p] - m) : 0.0;
+            }
+            largest_of[j * MAXERS + i % MAXERS] = m;
         }
         barrier();
-        if (my_group < POSITION_GROUPS) {
-            float now = largest;
-            [[unroll]] for (uint i = 0u; i < 8u; i++) {
-                now = max(now, largest_of[my_head * 8u + i]);
+        float factor[GROUP];
+        [[unroll]] for (uint j = 0u; j < GROUP; j++) {
+            float now = largest[j];
+            [[unroll]] for (uint i = 0u; i < MAXERS; i++) {
+                now = max(now, largest_of[j * MAXERS + i]);
             }
-            float shrink = exp(largest - now);
-            largest = now;
-            sum_a *= shrink;
-            sum_b *= shrink;
-            total *= shrink;
-            for (uint p = my_group; p < count; p += POSITION_GROUPS) {
-                uvec4 value = A_TILE(p * OCTETS + my_octet);
-                float w = exp(weights_of[my_head * TILE + p] - now);
-                sum_a += w * vec4(unpackHalf2x16(value.x), unpackHalf2x16(value.y));
-                sum_b += w * vec4(unpackHalf2x16(value.z), unpackHalf2x16(value.w));
-                total += w;
+            float shrink = exp(largest[j] - now);
+            largest[j] = now;
+            sum_a[j] *= shrink;
+            sum_b[j] *= shrink;
+            total[j] *= shrink;
+            factor[j] = exp(largest_of[j * MAXERS + my_group % MAXERS] - now);
+        }
+        [[unroll]] for (uint i = 0u; i < VALUE_LOADS; i++) {
+            uint p = my_group + i * POSITION_GROUPS;
+            if (p < count) {
+                uvec4 value = tile + p == a.position ? packed_octet(GROUP + 1u, my_octet) : tile_values[i];
+                vec4 v0 = vec4(unpackHalf2x16(value.x), unpackHalf2x16(value.y));
+                vec4 v1 = vec4(unpackHalf2x16(value.z), unpackHalf2x16(value.w));
+                [[unroll]] for (uint j = 0u; j < GROUP; j++) {
+                    float w = factor[j] * weights_of[j * TILE + p];
+                    sum_a[j] += w * v0;
+                    sum_b[j] += w * v1;
+                    total[j] += w;
+                }
             }
+        }
+        if (tile + TILE < run.y) {
+            load_values(a, head, tile + TILE, run.y);
         }
         barrier();
     }
 
-    if (my_group < POSITION_GROUPS) {
-        uint at = (my_group * GROUP + my_head) * HEAD_DIM + 8u * my_octet;
-        [[unroll]] for (uint e = 0u; e < 4u; e++) {
-            A_MERGE(at + e) = sum_a[e];
-            A_MERGE(at + 4u + e) = sum_b[e];
-        }
-        if (my_octet == 0u) {
-            totals[my_group * GROUP + my_head] = total;
-            largest_of[my_head * 8u] = largest; // the same from every group
-        }
-    }
-    barrier();
-    uint item = head * a.splits + split;
-    for (uint i = lane; i < GROUP * HEAD_DIM; i += T) {
-        uint j = i / HEAD_DIM;
-        uint d = i - j * HEAD_DIM;
-        float sum = 0.0;
-        float weight = 0.0;
-        [[unroll]] for (uint g = 0u; g < POSITION_GROUPS; g++) {
-            sum += A_MERGE((g * GROUP + j) * HEAD_DIM + d);
-            weight += totals[g * GROUP + j];
-        }
-        if (deal.x == 1u) {
-            A_OUT(head * GROUP * HEAD_DIM + i, sum / weight);
-        } else {
-            uint row = (item * GROUP + j) * (HEAD_DIM + 2u);
-            A_PART(row + d) = sum;
-            if (d == 0u) {
-                A_PART(row + HEAD_DIM) = weight;
-                A_PART(row + HEAD_DIM + 1u) = largest_of[j * 8u];
+    // The sums of all POSITION_GROUPS, some heads at a time.
+    uint item = (head * a.splits + split) * GROUP;
+    for (uint first = 0u; first < GROUP; first += MERGE_HEADS) {
+        [[unroll]] for (uint j = 0u; j < GROUP; j++) {
+            if (j / MERGE_HEADS * MERGE_HEADS == first && my_group < POSITION_GROUPS) {
+                uint at = (my_group * MERGE_HEADS + j % MERGE_HEADS) * HEAD_DIM + 8u * my_octet;
+                [[unroll]] for (uint e = 0u; e < 4u; e++) {
+                    A_MERGE(at + e) = sum_a[j][e];
+                    A_MERGE(at + 4u + e) = sum_b[j][e];
+                }
+                if (my_octet == 0u) {
+                    totals[my_group * MERGE_HEADS + j % MERGE_HEADS] = total[j];
+                }
+                if (lane == 0u) {
+                    largest_of[j] = largest[j]; // the same in every invocation
+                }
             }
         }
+        barrier();
+        for (uint i = lane; i < MERGE_HEADS * QUADS; i += T) {
+            uint j = i / QUADS;
+            uint d = 4u * (i - j * QUADS);
+            vec4 sum = vec4(0.0);
+            float weight = 0.0;
+            [[unroll]] for (uint g = 0u; g < POSITION_GROUPS; g++) {
+                uint at = (g * MERGE_HEADS + j) * HEAD_DIM + d;
+                sum += vec4(A_MERGE(at), A_MERGE(at + 1u), A_MERGE(at + 2u), A_MERGE(at + 3u));
+                weight += totals[g * MERGE_HEADS + j];
+            }
+            if (first + j < GROUP) {
+                if (deal.x == 1u) {
+                    A_OUT4((head * GROUP + first + j) * QUADS + d / 4u, sum / weight);
+                } else {
+                    uint row = (item + first + j) * (QUADS + 1u);
+                    A_PART(row + d / 4u) = sum;
+                    if (d == 0u) {
+                        A_PART(row + QUADS) = vec4(weight, largest_of[first + j], 0.0, 0.0);
+                    }
+                }
+            }
+        }
+        barrier();
     }
     if (deal.x == 1u) {
         return;
@@ -339,23 +443,5 @@ void attend(Attention a, uint head, uint split) {
     if (lane == 0u) {
         A_RESET(head);
     }
-    for (uint i = lane; i < GROUP * HEAD_DIM; i += T) {
-        uint j = i / HEAD_DIM;
-        uint d = i - j * HEAD_DIM;
-        uint stride = GROUP * (HEAD_DIM + 2u);
-        uint row = (head * a.splits * GROUP + j) * (HEAD_DIM + 2u);
-        float top = -3.4e38;
-        for (uint s = 0u; s < deal.x; s++) {
-            top = max(top, A_PART(row + s * stride + HEAD_DIM + 1u));
-        }
-        float sum = 0.0;
-        float weight = 0.0;
-        for (uint s = 0u; s < deal.x; s++) {
-            uint at = row + s * stride;
-            float shrink = exp(A_PART(at + HEAD_DIM + 1u) - top);
-            sum += shrink * A_PART(at + d);
-            weight += shrink * A_PART(at + HEAD_DIM);
-        }
-        A_OUT(head * GROUP * HEAD_DIM + i, sum / weight);
-    }
+    merge(a, head, deal.x);
 }

@@ -1,61 +1,61 @@
 // One fused matrix-vector step, as a template: norm, product, and what is done with each result.
 //
 // A token of a small model is latency, not bandwidth, so the step is built to have its weights in flight before anything
-// else. A workgroup computes a tile of M_ROWS neighbouring rows; its units (units.glsl), M_ROWS rows of them, lie one
-// behind the other in memory and are dealt to the invocations in that order, M_UNITS each. All loads of a tile are
-// issued before the first is used: the first tile's before the activations are read, the next tile's while a tile is
-// reduced. Partial sums go to shared memory, one a unit, and are added there in an order that depends on the number of
-// units in a row only. So the bits do not depend on how rows were dealt to workgroups or invocations, and a kernel of
-// one step gives the same bits as the resident kernel that walks all of them.
+// else. M_LANES invocations share a row: invocation j of them takes its units j, j + M_LANES and so on (units.glsl), M_UNITS
+// at most, so that neighbours load neighbouring sixteen bytes, and all of them at fixed distances from one address. A
+// workgroup computes M_ROWS neighbouring rows at once, a pass; all loads of a pass are issued before the first is used: the
+// first pass's before the activations are read, the next pass's before a pass is reduced.
 //
-// The norm's factor multiplies the results, not the activations: the mean square is summed beside the partial sums and
-// needs no pass of its own. Quantising (sixteen columns at a time) does not mind, its scales are relative.
+// Each invocation adds up its own units, and leaves one partial sum a row; one invocation a row adds those. So there is one
+// barrier a pass, and warps go at their own pace between. The order in which a row is added up depends on its units and
+// M_LANES only: how rows are dealt to workgroups changes no bit, and a kernel of one step gives the same bits as the resident
+// kernel that walks all of them.
 //
-// The including file defines, for each use: PHASE (a prefix), M_COLUMNS, M_ROWS, M_UNITS, M_GATED (a result is made of
-// one row of matrix 0 and one of matrix 1), M_NORM (whether there is a norm), M_X(i) and M_NORM_WEIGHT(i) (vec4 number
-// i), and M_BEFORE(row) (what a result is added to, or 0), M_STORE(row, value, up, before); and before: T (the workgroup's size), xq, xd, xs, xn, partial and sums.
+// The norm's factor multiplies the results, not the activations: the mean square is summed on the side and needs no pass
+// of its own. Quantising (sixteen columns at a time) does not mind, its scales are relative.
+//
+// The including file defines, for each use: PHASE (a prefix), M_COLUMNS, M_ROWS, M_LANES, M_UNITS, M_GATED (a result is made
+// of one row of matrix 0 and the same of matrix 1), M_NORM (whether there is a norm), M_X(i) and M_NORM_WEIGHT(i) (vec4
+// number i), M_BEFORE(row) (what a result is added to, or 0) and M_RESULT(row, value, up, before) (the result). It stores
+// results with M_STORE(row, value), one a time, or, where it defines M_STORE4(i, vec4), four neighbours at a time: then
+// M_ROWS and all numbers of rows are multiples of four. Before: T (the workgroup's size, at least M_ROWS * M_LANES), xq,
+// xf, xn, partial and squares_of.
 
 const uint P(units) = M_COLUMNS / UNIT;
 const uint P(groups) = M_COLUMNS / 16u;
-// A row's partial sums are this far apart: eight more than a multiple of 32, so that four rows' eights share no bank.
-const uint P(stride) = P(units) + ((40u - P(units) % 32u) % 32u);
-const uint P(matrix_rows) = M_GATED ? 2u * M_ROWS : M_ROWS;
-const uint P(tile_units) = P(matrix_rows) * P(units);
+// Partial sums are [buffer][matrix][lane][row]; an odd distance of lanes keeps neighbours in different banks.
+const uint P(stride) = M_ROWS | 1u;
+const uint P(plane) = M_LANES * P(stride);
+const uint P(buffer) = M_GATED ? 2u * P(plane) : P(plane);
+const bool P(even) = M_LANES * M_UNITS == P(units); // no invocation has a unit less than another
 
 Raw P(raw)[M_UNITS];
-uint P(parity); // bits 3k to 3k+2: the low bits of unit k's number
+Raw P(raw_up)[M_GATED ? M_UNITS : 1u];
+uint P(base); // number in its matrix of this invocation's first unit
 vec4 P(norm)[4]; // the norm's weights of this invocation's first group
-float P(before); // what the first result is added to
 
-// Issues the loads of the tile whose first row is `first`.
+// Issues the loads of the pass whose first row is `first`.
 void P(load)(Matrices m, uint first) {
     uint lane = gl_LocalInvocationID.x;
-    uint parity = 0u;
-    [[unroll]] for (uint k = 0u; k < M_UNITS; k++) {
-        uint at = min(k * T + lane, P(tile_units) - 1u);
-        uint r = at / P(units);
-        uint u = at - r * P(units);
-        uint which = 0u;
-        uint row;
-        if (M_GATED) {
-            which = r / M_ROWS;
-            row = min(first + (r - which * M_ROWS), m.rows - 1u);
-        } else {
-            row = min(first + r, m.rows - 1u);
-            which = uint(row >= m.rows_a) + uint(row >= m.rows_ab);
-            row -= which == 0u ? 0u : which == 1u ? m.rows_a : m.rows_ab;
-        }
-        uint quants = which == 0u ? m.quants.x : which == 1u ? m.quants.y : m.quants.z;
-        uint scales = which == 0u ? m.scales.x : which == 1u ? m.scales.y : m.scales.z;
-        uint total = which == 0u ? m.rows_a : which == 1u ? m.rows_ab - m.rows_a : m.rows - m.rows_ab;
-        if (M_GATED) {
-            total = m.rows;
-        }
-        uint index = row * P(units) + u;
-        parity |= (index & 7u) << (3u * k);
-        P(raw)[k] = load_unit(quants, scales, index, total * P(units));
+    if (lane >= M_ROWS * M_LANES) {
+        return;
     }
-    P(parity) = parity;
+    uint j = lane % M_LANES;
+    uint row = min(first + lane / M_LANES, m.rows - 1u);
+    uint which = M_GATED ? 0u : uint(row >= m.rows_a) + uint(row >= m.rows_ab);
+    row -= which == 0u ? 0u : which == 1u ? m.rows_a : m.rows_ab;
+    uint quants = which == 0u ? m.quants.x : which == 1u ? m.quants.y : m.quants.z;
+    uint scales = which == 0u ? m.scales.x : which == 1u ? m.scales.y : m.scales.z;
+    uint rows = M_GATED ? m.rows : which == 0u ? m.rows_a : which == 1u ? m.rows_ab - m.rows_a : m.rows - m.rows_ab;
+    uint base = row * P(units) + j;
+    P(base) = base;
+    [[unroll]] for (uint k = 0u; k < M_UNITS; k++) {
+        uint step = P(even) || j + k * M_LANES < P(units) ? k * M_LANES : 0u;
+        P(raw)[k] = load_unit(quants, scales, base + step, rows * P(units));
+        if (M_GATED) {
+            P(raw_up)[M_GATED ? k : 0u] = load_unit(m.quants.y, m.scales.y, base + step, rows * P(units));
+        }
+    }
 }
 
 // Loads what does not depend on the step before beside the weights.
@@ -107,98 +107,140 @@ void P(activate)() {
         uint slot = SLOT(g, P(groups));
         float scale = largest / 127.0;
         xq[slot] = packed;
-        xd[slot] = scale;
-        xs[slot] = scale * float((sum.x + sum.y) + (sum.z + sum.w));
+        xf[slot] = vec2(scale, scale * float((sum.x + sum.y) + (sum.z + sum.w)));
     }
 #endif
 }
 
-// Uses what `load` loaded.
-void P(products)() {
-    uint lane = gl_LocalInvocationID.x;
-    [[unroll]] for (uint k = 0u; k < M_UNITS; k++) {
-        uint at = k * T + lane;
-        uint r = at / P(units);
-        uint u = at - r * P(units);
-        if (at < P(tile_units)) {
+// Adds the squares up to 32 sums, after that barrier; another one must follow.
+void P(square)() {
+    if (M_NORM) {
 #ifdef FLOATS
-            uint i = u * (UNIT / 4u);
-            vec4 a = M_X(i);
-            vec4 b = UNIT > 4u ? M_X(i + 1u) : vec4(0.0);
-            if (M_NORM) {
-                a *= M_NORM_WEIGHT(i);
-                b *= UNIT > 4u ? M_NORM_WEIGHT(i + 1u) : vec4(0.0);
-            }
-            partial[r * P(stride) + u] = unit_sum(P(raw)[k], a, b);
+        const uint count = T;
 #else
-            partial[r * P(stride) + u] = unit_sum(P(raw)[k], P(parity) >> (3u * k), u, P(groups));
+        const uint count = P(groups);
 #endif
-        }
-    }
-}
-
-// Eight sums for each row, and eight of squares behind the last row.
-void P(reduce)() {
-    for (uint i = gl_LocalInvocationID.x; i < P(matrix_rows) * 8u + 8u; i += T) {
-        uint r = i / 8u;
-        uint j = i % 8u;
-        float sum = 0.0;
-        if (r < P(matrix_rows)) {
-            [[unroll]] for (uint k = 0u; k < (P(units) + 7u) / 8u; k++) {
-                uint u = j + 8u * k;
-                sum += u < P(units) ? partial[r * P(stride) + u] : 0.0;
-            }
-        } else if (M_NORM) {
-#ifdef FLOATS
-            for (uint g = j; g < T; g += 8u) {
-#else
-            for (uint g = j; g < P(groups); g += 8u) {
-#endif
+        for (uint i = gl_LocalInvocationID.x; i < 32u; i += T) {
+            float sum = 0.0;
+            for (uint g = i; g < count; g += 32u) {
                 sum += xn[g];
             }
-        }
-        sums[i] = sum;
-    }
-}
-
-float P(sum)(uint r) {
-    uint i = r * 8u;
-    return ((sums[i] + sums[i + 4u]) + (sums[i + 2u] + sums[i + 6u]))
-         + ((sums[i + 1u] + sums[i + 5u]) + (sums[i + 3u] + sums[i + 7u]));
-}
-
-void P(finish)(Matrices m, uint first) {
-    for (uint r = gl_LocalInvocationID.x; r < M_ROWS; r += T) {
-        if (first + r < m.rows) {
-            float factor = 1.0;
-            if (M_NORM) {
-                factor = 1.0 / sqrt(P(sum)(P(matrix_rows)) / float(M_COLUMNS) + m.epsilon);
-            }
-            float value = factor * P(sum)(r);
-            float up = M_GATED ? factor * P(sum)(M_ROWS + r) : 0.0;
-            M_STORE(first + r, value, up, r == gl_LocalInvocationID.x ? P(before) : M_BEFORE(first + r));
+            squares_of[i] = sum;
         }
     }
 }
 
-// The whole step of a workgroup, after `load` of its first tile and `early`: `first` is that tile's first row, `step` the rows that
-// all workgroups together compute before the next one.
+// The norm's factor.
+float P(factor)(float epsilon) {
+    if (!M_NORM) {
+        return 1.0;
+    }
+    vec4 sum = vec4(0.0);
+    [[unroll]] for (uint i = 0u; i < 8u; i++) {
+        sum += vec4(squares_of[4u * i], squares_of[4u * i + 1u], squares_of[4u * i + 2u], squares_of[4u * i + 3u]);
+    }
+    return 1.0 / sqrt(((sum.x + sum.z) + (sum.y + sum.w)) / float(M_COLUMNS) + epsilon);
+}
+
+#ifdef FLOATS
+float P(dot)(Raw raw, uint index, uint u) {
+    uint i = u * (UNIT / 4u);
+    vec4 a = M_X(i);
+    vec4 b = UNIT > 4u ? M_X(i + 1u) : vec4(0.0);
+    if (M_NORM) {
+        a *= M_NORM_WEIGHT(i);
+        b *= UNIT > 4u ? M_NORM_WEIGHT(i + 1u) : vec4(0.0);
+    }
+    return unit_sum(raw, a, b);
+}
+#endif
+
+// Uses what `load` loaded, into partial sums from `at` on.
+void P(products)(uint at) {
+    uint lane = gl_LocalInvocationID.x;
+    if (lane >= M_ROWS * M_LANES) {
+        return;
+    }
+    uint j = lane % M_LANES;
+    float sum = 0.0;
+    float sum_up = 0.0;
+    [[unroll]] for (uint k = 0u; k < M_UNITS; k++) {
+        uint u = j + k * M_LANES;
+        if (P(even) || u < P(units)) {
+#ifdef FLOATS
+            sum += P(dot)(P(raw)[k], P(base) + k * M_LANES, u);
+            sum_up += M_GATED ? P(dot)(P(raw_up)[M_GATED ? k : 0u], P(base) + k * M_LANES, u) : 0.0;
+#else
+            sum += unit_sum(P(raw)[k], P(base) + k * M_LANES, u, P(groups));
+            sum_up += M_GATED ? unit_sum(P(raw_up)[M_GATED ? k : 0u], P(base) + k * M_LANES, u, P(groups)) : 0.0;
+#endif
+        }
+    }
+    at += j * P(stride) + lane / M_LANES;
+    partial[at] = sum;
+    if (M_GATED) {
+        partial[at + P(plane)] = sum_up;
+    }
+}
+
+// One row's sum, of which the first partial one is at `at`.
+float P(sum)(uint at) {
+    vec4 sum = vec4(0.0);
+    for (uint j = 0u; j < M_LANES; j += 4u) {
+        sum += vec4(partial[at + j * P(stride)], M_LANES > 1u ? partial[at + (j + 1u) * P(stride)] : 0.0,
+                    M_LANES > 2u ? partial[at + (j + 2u) * P(stride)] : 0.0,
+                    M_LANES > 2u ? partial[at + (j + 3u) * P(stride)] : 0.0);
+    }
+    return (sum.x + sum.z) + (sum.y + sum.w);
+}
+
+void P(finish)(Matrices m, uint first, uint at, float factor, float before) {
+    uint r = gl_LocalInvocationID.x;
+    float value = 0.0;
+    if (r < M_ROWS && first + r < m.rows) {
+        value = factor * P(sum)(at + r);
+        float up = M_GATED ? factor * P(sum)(at + P(plane) + r) : 0.0;
+        value = M_RESULT(first + r, value, up, before);
+#ifndef M_STORE4
+        M_STORE(first + r, value);
+#endif
+    }
+#ifdef M_STORE4
+    if (r < M_ROWS) {
+        results[r] = value;
+    }
+    barrier();
+    if (4u * r < M_ROWS && first + 4u * r < m.rows) {
+        M_STORE4(first / 4u + r, vec4(results[4u * r], results[4u * r + 1u], results[4u * r + 2u], results[4u * r + 3u]));
+    }
+#endif
+}
+
+// The whole step of a workgroup, after `load` of its first pass and `early`: `first` is that pass's first row, `step` the
+// rows that all workgroups together compute before the next one.
 void P(run)(Matrices m, uint first, uint step) {
     if (first >= m.rows) {
         return;
     }
     P(activate)();
     barrier();
+    P(square)();
+    uint at = 0u;
+    float factor = 0.0;
+    bool begun = false;
     while (first < m.rows) {
-        P(before) = M_BEFORE(min(first + gl_LocalInvocationID.x, m.rows - 1u));
-        P(products)();
+        float before = M_BEFORE(min(first + gl_LocalInvocationID.x, m.rows - 1u));
+        P(products)(at);
         if (first + step < m.rows) {
             P(load)(m, first + step);
         }
         barrier();
-        P(reduce)();
-        barrier();
-        P(finish)(m, first);
+        if (!begun) {
+            factor = P(factor)(m.epsilon);
+            begun = true;
+        }
+        P(finish)(m, first, at, factor, before);
+        at = P(buffer) - at; // the other half, while this one may still be read
         first += step;
     }
 }

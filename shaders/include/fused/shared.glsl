@@ -7,15 +7,13 @@
 // Sizes of the arrays below: the largest that any step of the kernel needs.
 layout(constant_id = 7) const uint GROUPS = 4;    // groups of sixteen activations
 layout(constant_id = 8) const uint PARTIALS = 64; // partial sums
-layout(constant_id = 9) const uint SUMS = 40;     // eight for each row, and eight
 layout(constant_id = 32) const uint SQUARES = 4;  // sums of squares before a norm
 
 shared uvec4 xq[GROUPS]; // activations, sixteen signed bytes
-shared float xd[GROUPS]; // their scale
-shared float xs[GROUPS]; // scale times sum
+shared vec2 xf[GROUPS];  // their scale, and scale times sum
 shared float xn[SQUARES]; // sum of squares before the norm's weight
 shared float partial[PARTIALS];
-shared float sums[SUMS];
+shared float squares_of[32]; // of which each has every 32nd
 
 struct Matrices {
     uint rows_a;  // rows of the first matrix

@@ -6,8 +6,8 @@
 // what it contributes to its row's sum.
 //
 // Quantised weights are multiplied with quantised activations: sixteen neighbouring columns (a group) are signed bytes
-// xq with one scale xd, and xs is xd times the sum of the bytes, for formats with an offset or a minimum. SLOT says
-// where a group is in those arrays: the order in which neighbouring invocations read without bank conflicts.
+// xq with one scale, xf.x, and xf.y is that scale times the sum of the bytes, for formats with an offset or a minimum. SLOT
+// says where a group is in those arrays: the order in which neighbouring invocations read without bank conflicts.
 //
 // `quants` counts units from the beginning of binding `weights`, `scales` words of binding `scale_words`; both say where
 // the matrix begins. `index` is the unit's number in the matrix, `total` the number of all its units.
@@ -52,8 +52,8 @@ Raw load_unit(uint quants, uint scales, uint index, uint total) {
 float unit_sum(Raw raw, uint index, uint u, uint groups) {
     uint lo = SLOT(2u * u, groups);
     uint hi = SLOT(2u * u + 1u, groups);
-    float sum = xd[lo] * float(dot16(LOW(raw.q), xq[lo])) + xd[hi] * float(dot16(HIGH(raw.q), xq[hi]));
-    return half_at(raw.s, index) * (sum - 8.0 * (xs[lo] + xs[hi]));
+    float sum = xf[lo].x * float(dot16(LOW(raw.q), xq[lo])) + xf[hi].x * float(dot16(HIGH(raw.q), xq[hi]));
+    return half_at(raw.s, index) * (sum - 8.0 * (xf[lo].y + xf[hi].y));
 }
 
 #elif defined(Q4_1)
@@ -68,8 +68,8 @@ float unit_sum(Raw raw, uint index, uint u, uint groups) {
     uint lo = SLOT(2u * u, groups);
     uint hi = SLOT(2u * u + 1u, groups);
     vec2 s = halves(raw.s);
-    float sum = xd[lo] * float(dot16(LOW(raw.q), xq[lo])) + xd[hi] * float(dot16(HIGH(raw.q), xq[hi]));
-    return s.x * sum + s.y * (xs[lo] + xs[hi]);
+    float sum = xf[lo].x * float(dot16(LOW(raw.q), xq[lo])) + xf[hi].x * float(dot16(HIGH(raw.q), xq[hi]));
+    return s.x * sum + s.y * (xf[lo].y + xf[hi].y);
 }
 
 #elif defined(Q5_0)
@@ -90,8 +90,8 @@ float unit_sum(Raw raw, uint index, uint u, uint groups) {
     uint hi = SLOT(2u * u + 1u, groups);
     uvec4 low = LOW(raw.q) | spread(uvec4(raw.h) >> uvec4(0, 4, 8, 12));
     uvec4 high = HIGH(raw.q) | spread(uvec4(raw.h) >> uvec4(16, 20, 24, 28));
-    float sum = xd[lo] * float(dot16(low, xq[lo])) + xd[hi] * float(dot16(high, xq[hi]));
-    return half_at(raw.s, index) * (sum - 16.0 * (xs[lo] + xs[hi]));
+    float sum = xf[lo].x * float(dot16(low, xq[lo])) + xf[hi].x * float(dot16(high, xq[hi]));
+    return half_at(raw.s, index) * (sum - 16.0 * (xf[lo].y + xf[hi].y));
 }
 
 #elif defined(Q8_0)
@@ -103,7 +103,7 @@ Raw load_unit(uint quants, uint scales, uint index, uint total) {
 }
 
 float unit_sum(Raw raw, uint index, uint u, uint groups) {
-    return half_at(raw.s, index / 2u) * (xd[u] * float(dot16(raw.q, xq[u])));
+    return half_at(raw.s, index / 2u) * (xf[u].x * float(dot16(raw.q, xq[u])));
 }
 
 #elif defined(Q4_K)
@@ -134,8 +134,8 @@ float unit_sum(Raw raw, uint index, uint u, uint groups) {
     vec2 d = halves(raw.s.x);
     vec2 a = part_scale(raw.s, part);
     vec2 b = part_scale(raw.s, part + 1u);
-    float sum = a.x * (xd[lo] * float(dot16(LOW(raw.q), xq[lo]))) + b.x * (xd[hi] * float(dot16(HIGH(raw.q), xq[hi])));
-    return d.x * sum - d.y * (a.y * xs[lo] + b.y * xs[hi]);
+    float sum = a.x * (xf[lo].x * float(dot16(LOW(raw.q), xq[lo]))) + b.x * (xf[hi].x * float(dot16(HIGH(raw.q), xq[hi])));
+    return d.x * sum - d.y * (a.y * xf[lo].y + b.y * xf[hi].y);
 }
 
 #elif defined(Q6_K)
@@ -168,7 +168,7 @@ float unit_sum(Raw raw, uint index, uint u, uint groups) {
     uvec4 high = less_32(HIGH(raw.q) | (((raw.h >> (shift + 4u)) & 0x03030303u) << 4));
     float sl = float((int(raw.a) << (24u - 8u * c)) >> 24);
     float sh = float((int(raw.b) << (24u - 8u * c)) >> 24);
-    float sum = sl * (xd[lo] * float(dot16(low, xq[lo]))) + sh * (xd[hi] * float(dot16(high, xq[hi])));
+    float sum = sl * (xf[lo].x * float(dot16(low, xq[lo]))) + sh * (xf[hi].x * float(dot16(high, xq[hi])));
     return halves(raw.d).x * sum;
 }
 
