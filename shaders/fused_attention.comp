@@ -42,15 +42,16 @@ layout(push_constant) uniform Push {
 #define A_RESET(h) atomicExchange(counters[h], 0u)
 #define A_RELEASE() memoryBarrierBuffer(); barrier()
 #define A_ACQUIRE() barrier(); memoryBarrierBuffer()
-#define A_MERGE(i) merged[i]
-#define A_SHARED shared float merged[MERGE_FLOATS];
+#define A_GET(i) merged[i]
+#define A_SET(i, v) merged[i] = (v)
+#define A_SHARED shared vec4 merged[MERGE_QUADS];
 #include "include/fused/attention.glsl"
 
 void main() {
     Attention a = Attention(push.heads, push.kv_heads, push.context, push.window, push.scale, push.epsilon, push.splits,
                             0u, 0u, push.key_at, push.value_at, state.position);
+    early(a, gl_WorkGroupID.x, gl_WorkGroupID.y);
     if (gl_WorkGroupID.y < splits_of(a, a.position + 1u - first_position(a)).x) {
-        early(a, gl_WorkGroupID.x, gl_WorkGroupID.y);
         attend(a, gl_WorkGroupID.x, gl_WorkGroupID.y);
     }
 }

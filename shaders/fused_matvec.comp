@@ -88,7 +88,8 @@ void main() {
     Matrices m = Matrices(push.rows_a, push.rows_ab, push.rows, uvec3(push.quants_a, push.quants_b, push.quants_c),
                           uvec3(push.scales_a, push.scales_b, push.scales_c), push.epsilon);
     uint first = gl_WorkGroupID.x * ROWS;
-    step_load(m, first);
     step_early();
+    step_fetch();
+    step_load(m, first);
     step_run(m, first, gl_NumWorkGroups.x * ROWS);
 }

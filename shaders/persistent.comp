@@ -86,7 +86,11 @@ Matrices matrices(uint i, uint rows_a, uint rows_ab, uint rows) {
 
 // What steps hand on are arrays of vec4, and every store is of a whole one: four loads become one, and no invocation writes
 // a part of what another one writes.
-#define FLOAT(from, i) from[(i) / 4u][(i) % 4u]
+#define FLOAT(from, i) component(from[(i) / 4u], (i) % 4u)
+
+float component(vec4 v, uint c) {
+    return c < 2u ? (c == 0u ? v.x : v.y) : (c == 2u ? v.z : v.w);
+}
 
 shared float results[T];
 
@@ -197,7 +201,8 @@ const int STORAGE = gl_StorageSemanticsBuffer | gl_StorageSemanticsShared;
 #define A_RESET(h) atomicStore(control.counters[h], 0u, gl_ScopeDevice, gl_StorageSemanticsBuffer, RELEASE)
 #define A_RELEASE() controlBarrier(gl_ScopeWorkgroup, gl_ScopeDevice, STORAGE, BOTH)
 #define A_ACQUIRE() controlBarrier(gl_ScopeWorkgroup, gl_ScopeDevice, STORAGE, BOTH)
-#define A_MERGE(i) partial[i]
+#define A_GET(i) uintBitsToFloat(xq[i])
+#define A_SET(i, v) xq[i] = floatBitsToUint(v)
 #include "include/fused/attention.glsl"
 
 shared bool gone;
@@ -254,6 +259,7 @@ void main() {
     qkv_load(qkv, group * QKV_ROWS);
     qkv_early();
     for (uint layer = 0u; layer < push.layers; layer++) {
+        qkv_fetch();
         qkv_run(qkv, group * QKV_ROWS, groups * QKV_ROWS);
         arrive();
         q_norm_at = word(16u);
@@ -285,6 +291,7 @@ void main() {
         if (!PREFETCH) {
             out_load(o, group * OUT_ROWS);
         }
+        out_fetch();
         out_run(o, group * OUT_ROWS, groups * OUT_ROWS);
         arrive();
         Matrices g = matrices(4u, FEED_FORWARD, FEED_FORWARD, FEED_FORWARD);
@@ -300,6 +307,7 @@ void main() {
             gates_load(g, group * GATE_ROWS);
             gates_early();
         }
+        gates_fetch();
         gates_run(g, group * GATE_ROWS, groups * GATE_ROWS);
         arrive();
         Matrices d = matrices(6u, EMBEDDING, EMBEDDING, EMBEDDING);
@@ -312,6 +320,7 @@ void main() {
         if (!PREFETCH) {
             down_load(d, group * DOWN_ROWS);
         }
+        down_fetch();
         down_run(d, group * DOWN_ROWS, groups * DOWN_ROWS);
         if (layer + 1u < push.layers) {
             arrive();

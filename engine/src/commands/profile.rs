@@ -67,13 +67,23 @@ pub(super) fn execute(common: &Common, args: &ProfileArgs) -> Result<(), Error> 
     if common.json { print_json(&result) } else { print_text(&table(&result)) }
 }
 
-/// Bytes of weights that a step reads: the spans that it binds of them, those bound twice once.
+/// Bytes of weights that a step reads: the spans that it binds of them, common bytes once.
 pub(super) fn weight_bytes(step: &Step) -> u64 {
     let mut spans: Vec<_> = step.accesses().into_iter().map(|(span, _)| span).collect();
     spans.retain(|span| matches!(span.space, Space::Weights(_)));
     spans.sort_by_key(|span| (span.space, span.offset));
-    spans.dedup();
-    spans.iter().map(|span| span.bytes).sum()
+    let mut last = None;
+    let mut bytes = 0;
+    for span in spans {
+        let from = match last {
+            Some((space, end)) if space == span.space => span.offset.max(end),
+            _ => span.offset,
+        };
+        let end = (span.offset + span.bytes).max(from);
+        bytes += end - from;
+        last = Some((span.space, end));
+    }
+    bytes
 }
 
 /// One row for each name and size of step, the most expensive first.

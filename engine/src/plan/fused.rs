@@ -140,9 +140,11 @@ pub(crate) fn attention_shape(group: u32, head_dim: u32, threads: u32, tile: u32
         shared_bytes: 4
             * (2 * (group + 2) * head_dim
                 + (group + 1) * 8
+                + group * threads
                 + group * tile
                 + group * 8
                 + position_groups * merge_heads
+                + 2 * threads / (head_dim / 4).max(1) * merge_heads
                 + 1),
         merge_floats: 8 * threads * merge_heads,
     }

@@ -306,9 +306,10 @@ pub struct Tuning {
 pub struct FusedTuning {
     /// Invocations in a workgroup of a matrix-vector step, at most.
     pub threads: u32,
-    /// Workgroups of a matrix-vector step, at most: the device's processors, or a small multiple of them.
+    /// Workgroups of a matrix-vector step: the device's processors. A step that does not fit one pass has twice as many, of
+    /// half as many invocations at most.
     pub groups: u32,
-    /// Invocations that a workgroup should have at least, if there are so many units.
+    /// Invocations that a processor should have at least, if there are so many units.
     pub lanes: u32,
     /// Units that an invocation has in flight, at most 16 (see units.glsl).
     pub units: u32,
@@ -349,12 +350,12 @@ impl Tuning {
         reduce: 256,
         matvec: Shape { workgroup: 64, rows: 2 },
         fused: FusedTuning {
-            threads: 768,
+            threads: 640,
             groups: 132,
             lanes: 512,
             units: 10,
-            attention_threads: 256,
-            tile: 64,
+            attention_threads: 128,
+            tile: 128,
             attention_groups: 264,
             resident_groups: 132,
             resident_threads: 512,

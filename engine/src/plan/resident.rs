@@ -154,7 +154,7 @@ impl Builder<'_> {
         let squares = most(|t| t.squares);
         let (threads, tile) = (o.tuning.fused.resident_threads, o.tuning.fused.tile);
         let attention = attention_shape(c.heads / c.kv_heads, c.head_dim, threads, tile);
-        let partials = partials.max(attention.merge_floats);
+        let activations = activations.max(attention.merge_floats / 4);
         // Results before they are stored, 32 sums of squares, and whether a wait was given up.
         let shared = 24 * activations + 4 * (partials + squares + threads + 33) + attention.shared_bytes;
         if shared > o.limits.shared_memory || attention.threads != threads {

@@ -2,7 +2,7 @@
 // the splits.
 //
 // One item of work is one key/value head with all query heads that share it (so the cache is read once), and one split:
-// a run of tiles of TILE positions. The item that owns the present position takes its key and value from the step before
+// every splits-th tile of TILE positions. The item that owns the present position takes its key and value from the step before
 // and writes them to the cache; it never reads them back, so items need no order among themselves. Items of one head
 // leave their partial results, and the last to finish (a counter says which) merges them in the order of the splits: the
 // bits do not depend on who was last.
@@ -21,8 +21,8 @@
 // result), A_PART(i) (lvalue i of the partial results, vec4), A_KEY(i), A_VALUE(i) (lvalues, uvec4), A_QNORM(i),
 // A_KNORM(i), A_ANGLE(i) (vec2); A_ARRIVE(h) (counts an arrival, and says how many came before), A_RESET(h), A_RELEASE()
 // and A_ACQUIRE() (barriers of the workgroup around the arrival that make partial results available to the device, and
-// those of others visible); and, in shared memory, A_MERGE(i) (float, MERGE_FLOATS), which A_SHARED declares where it has
-// no other use.
+// those of others visible); and, in shared memory, A_GET(i) and A_SET(i, v) (vec4, MERGE_QUADS of them), which A_SHARED
+// declares where they have no other use.
 
 layout(constant_id = 10) const uint HEAD_DIM = 16;
 layout(constant_id = 11) const uint GROUP = 1;     // query heads a key/value head
@@ -37,18 +37,19 @@ const uint DIM_GROUPS = T / TILE;                  // invocations that share a p
 const uint KEY_LOADS = (OCTETS + DIM_GROUPS - 1u) / DIM_GROUPS;
 const uint POSITION_GROUPS = T / OCTETS;           // invocations that share an octet of the result
 const uint VALUE_LOADS = (TILE + POSITION_GROUPS - 1u) / POSITION_GROUPS;
-const uint MAXERS = POSITION_GROUPS % 8u == 0u ? 8u : 1u; // partial maxima a head
 const uint MERGE_HEADS = GROUP < 2u ? GROUP : 2u;  // heads that are added up at once
-const uint MERGE_FLOATS = 8u * T * MERGE_HEADS;
+const uint MERGE_QUADS = 2u * T * MERGE_HEADS;
 const uint SPLIT_GROUPS = T / QUADS;               // invocations that share a quad of the merge
 const uint MERGE_STEP = GROUP > 4u ? 2u : 4u;      // loads of a quad that are in flight at once, for each query head
 
 shared float unturned[(GROUP + 2u) * HEAD_DIM];
 shared vec4 qkv[(GROUP + 2u) * HEAD_DIM / 4u];
 shared float squares[(GROUP + 1u) * 8u];
+shared float scores[GROUP * T];
 shared float weights_of[GROUP * TILE];
 shared float largest_of[GROUP * 8u];
 shared float totals[POSITION_GROUPS * MERGE_HEADS];
+shared vec2 abouts[SPLIT_GROUPS * MERGE_HEADS];
 shared uint arrived;
 #ifdef A_SHARED
 A_SHARED
@@ -113,18 +114,16 @@ uint first_position(Attention a) {
     return a.position < a.window ? 0u : a.position - a.window + 1u;
 }
 
-// The positions of a split: first and end.
-uvec2 run_of(Attention a, uint split) {
-    uint start = first_position(a);
-    uvec2 deal = splits_of(a, a.position + 1u - start);
-    return uvec2(start + split * deal.y / deal.x * TILE,
-                 min(start + (split + 1u) * deal.y / deal.x * TILE, a.position + 1u));
+// The first position of a split's first tile. It doesn't depend on the present position where there is no window, so that
+// the first loads need not wait for that.
+uint first_tile(Attention a, uint split) {
+    return (a.window >= a.context ? 0u : first_position(a)) + split * TILE;
 }
 
-// Issues the loads of a tile's keys. What is read at the present position is not used.
-void load_keys(Attention a, uint head, uint tile, uint end) {
+// Issues the loads of a tile's keys. What is read at the present position or behind it is not used.
+void load_keys(Attention a, uint head, uint tile) {
     uint lane = gl_LocalInvocationID.x;
-    uint base = a.keys + head * OCTETS * a.context + min(tile + lane % TILE, end - 1u);
+    uint base = a.keys + head * OCTETS * a.context + min(tile + lane % TILE, a.context - 1u);
     [[unroll]] for (uint i = 0u; i < KEY_LOADS; i++) {
         uint o = min(lane / TILE + i * DIM_GROUPS, OCTETS - 1u);
         tile_keys[i] = A_KEY(base + o * a.context);
@@ -132,20 +131,20 @@ void load_keys(Attention a, uint head, uint tile, uint end) {
 }
 
 // The same of its values.
-void load_values(Attention a, uint head, uint tile, uint end) {
+void load_values(Attention a, uint head, uint tile) {
     uint lane = gl_LocalInvocationID.x;
     uint base = a.values + head * OCTETS * a.context + lane % OCTETS;
     [[unroll]] for (uint i = 0u; i < VALUE_LOADS; i++) {
-        uint p = min(tile + lane / OCTETS + i * POSITION_GROUPS, end - 1u);
+        uint p = min(tile + lane / OCTETS + i * POSITION_GROUPS, a.context - 1u);
         tile_values[i] = A_VALUE(base + p * OCTETS);
     }
 }
 
 // Loads what does not depend on the step before. `attend` must follow, with the same arguments.
 void early(Attention a, uint head, uint split) {
-    uvec2 run = run_of(a, split);
-    load_keys(a, head, run.x, run.y);
-    load_values(a, head, run.x, run.y);
+    uint tile = first_tile(a, split);
+    load_keys(a, head, tile);
+    load_values(a, head, tile);
     uint at = 4u * gl_LocalInvocationID.x;
     uint vector = at / HEAD_DIM;
     uint dim = at - vector * HEAD_DIM;
@@ -245,32 +244,26 @@ void merge(Attention a, uint head, uint splits) {
     for (uint first = 0u; first < GROUP; first += MERGE_HEADS) {
         [[unroll]] for (uint j = 0u; j < GROUP; j++) {
             if (j / MERGE_HEADS * MERGE_HEADS == first && my_splits < SPLIT_GROUPS) {
-                uint at = 4u * (j % MERGE_HEADS * T + lane);
-                [[unroll]] for (uint e = 0u; e < 4u; e++) {
-                    A_MERGE(at + e) = sum[j][e];
-                }
+                A_SET(j % MERGE_HEADS * T + lane, sum[j]);
                 if (quad == 0u) {
-                    at = 4u * MERGE_HEADS * T + 2u * (j % MERGE_HEADS * SPLIT_GROUPS + my_splits);
-                    A_MERGE(at) = about[j].x;
-                    A_MERGE(at + 1u) = about[j].y;
+                    abouts[j % MERGE_HEADS * SPLIT_GROUPS + my_splits] = about[j];
                 }
             }
         }
         barrier();
         for (uint i = lane; i < MERGE_HEADS * QUADS; i += T) {
             uint j = i / QUADS;
-            uint at = 4u * MERGE_HEADS * T + 2u * j * SPLIT_GROUPS;
             float top = -3.4e38;
             [[unroll]] for (uint g = 0u; g < SPLIT_GROUPS; g++) {
-                top = max(top, A_MERGE(at + 2u * g + 1u));
+                top = max(top, abouts[j * SPLIT_GROUPS + g].y);
             }
             vec4 all = vec4(0.0);
             float weight = 0.0;
             [[unroll]] for (uint g = 0u; g < SPLIT_GROUPS; g++) {
-                uint from = 4u * (j * T + g * QUADS + i % QUADS);
-                float grow = exp(A_MERGE(at + 2u * g + 1u) - top);
-                all += grow * vec4(A_MERGE(from), A_MERGE(from + 1u), A_MERGE(from + 2u), A_MERGE(from + 3u));
-                weight += grow * A_MERGE(at + 2u * g);
+                vec2 its = abouts[j * SPLIT_GROUPS + g];
+                float grow = exp(its.y - top);
+                all += grow * A_GET(j * T + g * QUADS + i % QUADS);
+                weight += grow * its.x;
             }
             if (first + j < GROUP) {
                 A_OUT4((head * GROUP + first + j) * QUADS + i % QUADS, all / weight);
@@ -284,9 +277,9 @@ void merge(Attention a, uint head, uint splits) {
 void attend(Attention a, uint head, uint split) {
     uint lane = gl_LocalInvocationID.x;
     uvec2 deal = splits_of(a, a.position + 1u - first_position(a));
-    uvec2 run = run_of(a, split);
+    uint start = first_position(a);
     prepare(a, head);
-    if (run.y == a.position + 1u) {
+    if ((deal.y - 1u) % deal.x == split) {
         uint key_base = a.keys + head * OCTETS * a.context;
         uint value_base = a.values + head * OCTETS * a.context;
         for (uint o = lane; o < OCTETS; o += T) {
@@ -307,8 +300,9 @@ void attend(Attention a, uint head, uint split) {
         total[j] = 0.0;
         largest[j] = -3.4e38;
     }
-    for (uint tile = run.x; tile < run.y; tile += TILE) {
-        uint count = min(TILE, run.y - tile);
+    uint stride = deal.x * TILE;
+    for (uint tile = start + split * TILE; tile <= a.position; tile += stride) {
+        uint count = min(TILE, a.position + 1u - tile);
         uint q = lane % TILE;
         uint my_dims = lane / TILE;
         float score[GROUP];
@@ -318,7 +312,10 @@ void attend(Attention a, uint head, uint split) {
         [[unroll]] for (uint i = 0u; i < KEY_LOADS; i++) {
             uint o = my_dims + i * DIM_GROUPS;
             if (o < OCTETS) {
-                uvec4 key = tile + q == a.position ? packed_octet(GROUP, o) : tile_keys[i];
+                uvec4 key = tile_keys[i];
+                if (tile + q == a.position) {
+                    key = packed_octet(GROUP, o);
+                }
                 vec4 k0 = vec4(unpackHalf2x16(key.x), unpackHalf2x16(key.y));
                 vec4 k1 = vec4(unpackHalf2x16(key.z), unpackHalf2x16(key.w));
                 [[unroll]] for (uint j = 0u; j < GROUP; j++) {
@@ -327,62 +324,65 @@ void attend(Attention a, uint head, uint split) {
             }
         }
         [[unroll]] for (uint j = 0u; j < GROUP; j++) {
-            A_MERGE(j * T + lane) = score[j];
+            scores[j * T + lane] = q < count ? score[j] : -3.4e38 / float(DIM_GROUPS);
         }
-        if (tile + TILE < run.y) {
-            load_keys(a, head, tile + TILE, run.y);
+        if (tile + stride <= a.position) {
+            load_keys(a, head, tile + stride);
         }
         barrier();
-        // Weights relative to the largest of every MAXERS-th position: whoever uses one has the same positions.
-        for (uint i = lane; i < GROUP * MAXERS; i += T) {
-            uint j = i / MAXERS;
+        // Eight maxima a head, each of every eighth position.
+        for (uint i = lane; i < GROUP * 8u; i += T) {
+            uint at = i / 8u * T + i % 8u;
             float m = -3.4e38;
-            for (uint p = i % MAXERS; p < TILE; p += MAXERS) {
-                float sum = 0.0;
-                [[unroll]] for (uint g = 0u; g < DIM_GROUPS; g++) {
-                    sum += A_MERGE(j * T + g * TILE + p);
+            [[unroll]] for (uint p = 0u; p < TILE; p += 8u) {
+                float sum = scores[at + p];
+                [[unroll]] for (uint g = 1u; g < DIM_GROUPS; g++) {
+                    sum += scores[at + g * TILE + p];
                 }
-                sum = p < count ? sum : -3.4e38;
-                weights_of[j * TILE + p] = sum;
                 m = max(m, sum);
             }
-            for (uint p = i % MAXERS; p < TILE; p += MAXERS) {
-                weights_of[j * TILE + p] = p < count ? exp(weights_of[j * TILE + p] - m) : 0.0;
-            }
-            largest_of[j * MAXERS + i % MAXERS] = m;
+            largest_of[i] = m;
         }
         barrier();
-        float factor[GROUP];
         [[unroll]] for (uint j = 0u; j < GROUP; j++) {
             float now = largest[j];
-            [[unroll]] for (uint i = 0u; i < MAXERS; i++) {
-                now = max(now, largest_of[j * MAXERS + i]);
+            [[unroll]] for (uint i = 0u; i < 8u; i++) {
+                now = max(now, largest_of[j * 8u + i]);
             }
             float shrink = exp(largest[j] - now);
             largest[j] = now;
             sum_a[j] *= shrink;
             sum_b[j] *= shrink;
             total[j] *= shrink;
-            factor[j] = exp(largest_of[j * MAXERS + my_group % MAXERS] - now);
+            if (my_dims == j % DIM_GROUPS) {
+                float sum = scores[j * T + q];
+                [[unroll]] for (uint g = 1u; g < DIM_GROUPS; g++) {
+                    sum += scores[j * T + g * TILE + q];
+                }
+                weights_of[j * TILE + q] = q < count ? exp(sum - now) : 0.0;
+            }
         }
+        barrier();
         [[unroll]] for (uint i = 0u; i < VALUE_LOADS; i++) {
             uint p = my_group + i * POSITION_GROUPS;
-            if (p < count) {
-                uvec4 value = tile + p == a.position ? packed_octet(GROUP + 1u, my_octet) : tile_values[i];
+            if (p < count && my_group < POSITION_GROUPS) {
+                uvec4 value = tile_values[i];
+                if (tile + p == a.position) {
+                    value = packed_octet(GROUP + 1u, my_octet);
+                }
                 vec4 v0 = vec4(unpackHalf2x16(value.x), unpackHalf2x16(value.y));
                 vec4 v1 = vec4(unpackHalf2x16(value.z), unpackHalf2x16(value.w));
                 [[unroll]] for (uint j = 0u; j < GROUP; j++) {
-                    float w = factor[j] * weights_of[j * TILE + p];
+                    float w = weights_of[j * TILE + p];
                     sum_a[j] += w * v0;
                     sum_b[j] += w * v1;
                     total[j] += w;
                 }
             }
         }
-        if (tile + TILE < run.y) {
-            load_values(a, head, tile + TILE, run.y);
+        if (tile + stride <= a.position) {
+            load_values(a, head, tile + stride);
         }
-        barrier();
     }
 
     // The sums of all POSITION_GROUPS, some heads at a time.
@@ -390,38 +390,38 @@ void attend(Attention a, uint head, uint split) {
     for (uint first = 0u; first < GROUP; first += MERGE_HEADS) {
         [[unroll]] for (uint j = 0u; j < GROUP; j++) {
             if (j / MERGE_HEADS * MERGE_HEADS == first && my_group < POSITION_GROUPS) {
-                uint at = (my_group * MERGE_HEADS + j % MERGE_HEADS) * HEAD_DIM + 8u * my_octet;
-                [[unroll]] for (uint e = 0u; e < 4u; e++) {
-                    A_MERGE(at + e) = sum_a[j][e];
-                    A_MERGE(at + 4u + e) = sum_b[j][e];
-                }
+                // Halves of octets apart: neighbours write neighbouring quads.
+                uint at = (my_group * MERGE_HEADS + j % MERGE_HEADS) * QUADS + my_octet;
+                A_SET(at, sum_a[j]);
+                A_SET(at + OCTETS, sum_b[j]);
                 if (my_octet == 0u) {
                     totals[my_group * MERGE_HEADS + j % MERGE_HEADS] = total[j];
-                }
-                if (lane == 0u) {
-                    largest_of[j] = largest[j]; // the same in every invocation
                 }
             }
         }
         barrier();
         for (uint i = lane; i < MERGE_HEADS * QUADS; i += T) {
             uint j = i / QUADS;
-            uint d = 4u * (i - j * QUADS);
+            uint quad = i - j * QUADS;
             vec4 sum = vec4(0.0);
             float weight = 0.0;
             [[unroll]] for (uint g = 0u; g < POSITION_GROUPS; g++) {
-                uint at = (g * MERGE_HEADS + j) * HEAD_DIM + d;
-                sum += vec4(A_MERGE(at), A_MERGE(at + 1u), A_MERGE(at + 2u), A_MERGE(at + 3u));
+                sum += A_GET((g * MERGE_HEADS + j) * QUADS + quad);
                 weight += totals[g * MERGE_HEADS + j];
             }
+            quad = quad < OCTETS ? 2u * quad : 2u * (quad - OCTETS) + 1u;
             if (first + j < GROUP) {
                 if (deal.x == 1u) {
-                    A_OUT4((head * GROUP + first + j) * QUADS + d / 4u, sum / weight);
+                    A_OUT4((head * GROUP + first + j) * QUADS + quad, sum / weight);
                 } else {
                     uint row = (item + first + j) * (QUADS + 1u);
-                    A_PART(row + d / 4u) = sum;
-                    if (d == 0u) {
-                        A_PART(row + QUADS) = vec4(weight, largest_of[first + j], 0.0, 0.0);
+                    A_PART(row + quad) = sum;
+                    if (quad == 0u) {
+                        float top = largest[0];
+                        [[unroll]] for (uint e = 1u; e < GROUP; e++) {
+                            top = e == first + j ? largest[e] : top;
+                        }
+                        A_PART(row + QUADS) = vec4(weight, top, 0.0, 0.0);
                     }
                 }
             }

@@ -33,6 +33,7 @@ Raw P(raw)[M_UNITS];
 Raw P(raw_up)[M_GATED ? M_UNITS : 1u];
 uint P(base); // number in its matrix of this invocation's first unit
 vec4 P(norm)[4]; // the norm's weights of this invocation's first group
+vec4 P(x)[4];    // that group itself
 
 // Issues the loads of the pass whose first row is `first`.
 void P(load)(Matrices m, uint first) {
@@ -58,13 +59,23 @@ void P(load)(Matrices m, uint first) {
     }
 }
 
-// Loads what does not depend on the step before beside the weights.
+// Issues the loads of the first group's weights of the norm, which do not depend on the step before.
 void P(early)() {
 #ifndef FLOATS
     if (M_NORM) {
         [[unroll]] for (uint i = 0u; i < 4u; i++) {
             P(norm)[i] = M_NORM_WEIGHT(4u * min(gl_LocalInvocationID.x, P(groups) - 1u) + i);
         }
+    }
+#endif
+}
+
+// Issues the loads of the first group. Loads come back in the order in which they were issued, so where nothing was loaded
+// ahead of a wait, these and `early` come before the weights.
+void P(fetch)() {
+#ifndef FLOATS
+    [[unroll]] for (uint i = 0u; i < 4u; i++) {
+        P(x)[i] = M_X(4u * min(gl_LocalInvocationID.x, P(groups) - 1u) + i);
     }
 #endif
 }
@@ -85,7 +96,7 @@ void P(activate)() {
     for (uint g = lane; g < P(groups); g += T) {
         vec4 v[4];
         [[unroll]] for (uint i = 0u; i < 4u; i++) {
-            v[i] = M_X(4u * g + i);
+            v[i] = g == lane ? P(x)[i] : M_X(4u * g + i);
         }
         if (M_NORM) {
             xn[g] = (dot(v[0], v[0]) + dot(v[1], v[1])) + (dot(v[2], v[2]) + dot(v[3], v[3]));
@@ -216,7 +227,7 @@ void P(finish)(Matrices m, uint first, uint at, float factor, float before) {
 #endif
 }
 
-// The whole step of a workgroup, after `load` of its first pass and `early`: `first` is that pass's first row, `step` the
+// The whole step of a workgroup, after `early`, `fetch` and `load` of its first pass: `first` is that pass's first row, `step` the
 // rows that all workgroups together compute before the next one.
 void P(run)(Matrices m, uint first, uint step) {
     if (first >= m.rows) {
