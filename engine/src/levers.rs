@@ -45,8 +45,8 @@ pub struct LeverArgs {
     /// Leave out the loads of the next step's weights before each of those barriers.
     #[arg(long)]
     pub no_prefetch: bool,
-    /// Sizes of the fused kernels, as name=value pairs [names: threads, groups, lanes, units, attention-threads,
-    /// tile, attention-groups, resident-groups, resident-threads].
+    /// Sizes of the fused kernels, as name=value pairs [names: threads, groups, wide-threads, lanes, units,
+    /// attention-threads, tile, attention-groups, prefetch, resident-groups, resident-threads].
     #[arg(long, value_name = "NAME=N,...")]
     pub tuning: Option<String>,
 }
@@ -103,6 +103,8 @@ pub(crate) fn parse_tuning(text: &str, own: Tuning) -> Result<Tuning, Error> {
         let (field, threads) = match name {
             "threads" => (&mut f.threads, false),
             "groups" => (&mut f.groups, false),
+            "wide-threads" => (&mut f.wide_threads, false),
+            "prefetch" => (&mut f.prefetch, false),
             "lanes" => (&mut f.lanes, false),
             "units" => (&mut f.units, false),
             "attention-threads" => (&mut f.attention_threads, true),
@@ -112,7 +114,7 @@ pub(crate) fn parse_tuning(text: &str, own: Tuning) -> Result<Tuning, Error> {
             "resident-threads" => (&mut f.resident_threads, true),
             _ => return Err(wrong()),
         };
-        if value == 0
+        if (value == 0 && name != "prefetch")
             || value > 1 << 16
             || (threads && !(value.is_power_of_two() && (8..=1024).contains(&value)))
         {

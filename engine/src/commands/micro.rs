@@ -9,7 +9,9 @@ use std::rc::Rc;
 
 use zinc_shaders as k;
 
-use super::{device_line, identity, model_line, open_device, open_model, parse, print_json, print_text, progress};
+use super::{
+    device_line, identity, model_line, open_device, open_model, parse, print_json, print_text, progress,
+};
 use crate::cli::{Common, MicroArgs};
 use crate::decode::{self, Session, Setup};
 use crate::error::Error;
@@ -24,7 +26,19 @@ const STRETCH: usize = 100;
 
 /// The unfused steps that a fused one stands for.
 const PARTS: [(&str, &[&str]); 6] = [
-    ("attn_qkv", &["attn_norm", "attn_norm_weight", "attn_q", "attn_k", "attn_v", "attn_q_bias", "attn_k_bias", "attn_v_bias"]),
+    (
+        "attn_qkv",
+        &[
+            "attn_norm",
+            "attn_norm_weight",
+            "attn_q",
+            "attn_k",
+            "attn_v",
+            "attn_q_bias",
+            "attn_k_bias",
+            "attn_v_bias",
+        ],
+    ),
     (
         "attention",
         &[
@@ -42,7 +56,10 @@ const PARTS: [(&str, &[&str]); 6] = [
         ],
     ),
     ("attn_output", &["attn_output", "attn_residual"]),
-    ("ffn_gate_up", &["ffn_norm", "ffn_norm_weight", "ffn_gate", "ffn_up", "ffn_silu", "ffn_gelu", "ffn_multiply"]),
+    (
+        "ffn_gate_up",
+        &["ffn_norm", "ffn_norm_weight", "ffn_gate", "ffn_up", "ffn_silu", "ffn_gelu", "ffn_multiply"],
+    ),
     ("ffn_down", &["ffn_down", "ffn_residual"]),
     ("output", &["output_norm", "output_norm_weight", "output"]),
 ];
@@ -210,7 +227,10 @@ fn table(r: &results::Micro) -> String {
     ];
     for tuning in &r.tunings {
         let name = if tuning.tuning.is_empty() { "the device's own" } else { &tuning.tuning };
-        lines.push(format!("tuning      {name}: the dispatches of a token take {:.1} us at depth {}", tuning.token_us, r.depth));
+        lines.push(format!(
+            "tuning      {name}: the dispatches of a token take {:.1} us at depth {}",
+            tuning.token_us, r.depth
+        ));
         lines.push(format!(
             "{:16} {:16} {:>5} {:>9} {:>19} {:>8} {:>6} {:>6} {:>11}",
             "step", "grid", "count", "us each", "range", "MB", "GB/s", "peak", "unfused us"

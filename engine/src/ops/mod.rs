@@ -195,8 +195,7 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
         uploads: Vec::new(),
         failed: None,
     };
-    let mut program =
-        Program::new(device, plan, &[], Levers { record: Record::Each, ..Levers::default() })?;
+    let mut program = Program::new(device, plan, &[], Levers { record: Record::Each, ..Levers::default() })?;
     let mut uploader = Uploader::new(device, arena.bytes())?;
     for (index, (bytes, span)) in case.inputs.iter().zip(&input_spans).enumerate() {
         let mut bytes = bytes.clone();

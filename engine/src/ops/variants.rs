@@ -11,6 +11,7 @@ const COUNTS: [u32; 6] = [576, 1, 31, 64, 65, 4099];
 pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
     cases.extend(COUNTS.map(|count| maker.gelu(count)));
     cases.extend(COUNTS.map(|count| maker.scale(count)));
+    cases.extend(COUNTS.map(|count| maker.stream(count)));
     cases.extend(COUNTS.map(|count| maker.softcap(count)));
     let heads = [(6, 32), (1, 4), (3, 20), (16, 128), (4, 256), (33, 64)];
     cases.extend(heads.map(|(rows, width)| maker.rms_norm_rows(rows, width)));
@@ -66,6 +67,32 @@ impl Maker {
             let tail = x.abs() / f64::from(f32::MAX) + f64::from(f32::MIN_POSITIVE);
             some(exact, relative * U * exact.abs() + tail)
         })
+    }
+
+    /// Sums of every n-th vector for n invocations.
+    fn stream(&mut self, count: u32) -> Case {
+        let x = self.floats(4 * count as usize);
+        let shape = self.element();
+        let groups = count.div_ceil(16 * shape.workgroup);
+        let n = (groups * shape.workgroup) as usize;
+        let expected = (0..n).map(|i| {
+            let own = x.chunks_exact(4).skip(i).step_by(n).take(16).flatten();
+            let (sum, size) =
+                own.fold((0.0, 0.0), |(sum, size), v| (sum + f64::from(*v), size + f64::from(v.abs())));
+            some(sum, 70.0 * U * size)
+        });
+        Case {
+            kernel: &k::STREAM,
+            shape,
+            label: format!("count={count}"),
+            step: [0, 0],
+            expected: expected.collect(),
+            inputs: vec![bytes(&x)],
+            push: vec![count],
+            grid: [groups, 1],
+            constants: Vec::new(),
+            control: (0, 3, FLIP),
+        }
     }
 
     fn scale(&mut self, count: u32) -> Case {

@@ -80,6 +80,8 @@ pub(super) struct FusedSlots {
     v: Span,
     parts: Span,
     counters: Span,
+    /// What a prefetch writes.
+    scratch: Span,
 }
 
 impl FusedSlots {
@@ -91,6 +93,8 @@ impl FusedSlots {
             k: take(c.kv_dim()),
             v: take(c.kv_dim()),
             parts: take(c.heads * splits * (c.head_dim + 4)),
+            // A float for each 256 bytes, and what the last workgroup has too many.
+            scratch: take((options.tuning.fused.prefetch << 12).max(1) + 256),
             counters: Span { space: Space::Control, offset: 0, bytes: 4 * u64::from(c.kv_heads) },
         }
     }
@@ -232,6 +236,7 @@ impl Builder<'_> {
         }
         if attention && (fused_bias || !biased) {
             self.fused_attention(index, layer, keys, values, s.attention)?;
+            self.prefetch(&[&layer.attn_output, &layer.ffn_gate, &layer.ffn_up])?;
         } else {
             self.plain_attention(index, layer, s, keys, values, !fused_bias)?;
         }
@@ -489,6 +494,30 @@ impl Builder<'_> {
             [c.kv_heads.into(), splits.into()],
             Some(Reach { axis: 1, positions: t.tile }),
         )
+    }
+
+    /// Reads the weights of later steps beside the step before, which leaves the memory idle, so that a cache has them when
+    /// their turn comes. Nobody uses what it writes.
+    fn prefetch(&mut self, matrices: &[&Matrix<'_>]) -> Result<(), Error> {
+        const WORKGROUP: u32 = 256;
+        let most = u64::from(self.options.tuning.fused.prefetch) << 20;
+        let places: Vec<_> = matrices.iter().filter_map(|m| self.weights.whole(m)).collect();
+        let spans: Vec<Span> = places.iter().flat_map(|p| [Some(p.quants), p.scales]).flatten().collect();
+        let together = spans.iter().all(|span| span.space == spans[0].space);
+        if most == 0 || places.len() < matrices.len() || !together {
+            return Ok(());
+        }
+        let all = cover(&spans);
+        let bytes = all.bytes.min(most).min(self.options.limits.range) / 16 * 16;
+        let count = (bytes / 16) as u32;
+        let groups = count.div_ceil(16 * WORKGROUP);
+        let scratch = self.fused.scratch;
+        if bytes == 0 || u64::from(4 * groups * WORKGROUP) > scratch.bytes {
+            return Ok(());
+        }
+        let shape = Shape { workgroup: WORKGROUP, rows: 1 };
+        let bindings = vec![Span { bytes, ..all }, scratch];
+        self.push("prefetch", &k::STREAM, shape, bindings, vec![count], [groups.into(), 1])
     }
 
     #[allow(clippy::too_many_arguments)] // the parts of a dispatch

@@ -22,9 +22,9 @@ mod tests;
 
 pub use decode::{Options, decode};
 pub(crate) use decode::{get_rows_dispatch, matvec_dispatch, rope_tables};
+pub(crate) use fused::attention_shape;
 pub use fused::{Fusion, Parts};
 pub use layout::{Arena, Arenas, Limits, Part, Placed, Placement, place};
-pub(crate) use fused::attention_shape;
 pub(crate) use tile::{Crew, Tiling, Work as Cut};
 
 use zinc_shaders::{Direction, Kernel};
@@ -300,15 +300,16 @@ pub struct Tuning {
     pub fused: FusedTuning,
 }
 
-/// Sizes of the fused kernels. The bits of a result depend on `groups`, `lanes` and `units`, which decide how many
+/// Sizes of the fused kernels. The bits of a result depend on `threads`, `groups`, `lanes` and `units`, which decide how many
 /// invocations share a row, and on those of attention, and not on the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FusedTuning {
     /// Invocations in a workgroup of a matrix-vector step, at most.
     pub threads: u32,
-    /// Workgroups of a matrix-vector step: the device's processors. A step that does not fit one pass has twice as many, of
-    /// half as many invocations at most.
+    /// Workgroups of a matrix-vector step: the device's processors. A step that does not fit one pass has twice as many.
     pub groups: u32,
+    /// Invocations in a workgroup of such a step, at most.
+    pub wide_threads: u32,
     /// Invocations that a processor should have at least, if there are so many units.
     pub lanes: u32,
     /// Units that an invocation has in flight, at most 16 (see units.glsl).
@@ -319,6 +320,8 @@ pub struct FusedTuning {
     pub tile: u32,
     /// Workgroups of attention, at most: the splits of all heads together.
     pub attention_groups: u32,
+    /// Megabytes of the weights of later steps that are read during attention, so that a large cache has them; 0 for none.
+    pub prefetch: u32,
     /// Workgroups of the resident kernel: no more than are resident at once.
     pub resident_groups: u32,
     /// Invocations in a workgroup of the resident kernel.
@@ -335,13 +338,15 @@ impl Tuning {
         fused: FusedTuning {
             threads: 32,
             groups: 8,
+            wide_threads: 32,
             lanes: 8,
             units: 8,
             attention_threads: 32,
-            tile: 32,
+            tile: 8,
             attention_groups: 16,
+            prefetch: 0,
             resident_groups: 1,
-            resident_threads: 32,
+            resident_threads: 8,
         },
     };
     /// A GPU wants enough workgroups to fill its processors, and 32 or 64 invocations in step.
@@ -352,13 +357,15 @@ impl Tuning {
         fused: FusedTuning {
             threads: 640,
             groups: 132,
+            wide_threads: 256,
             lanes: 512,
             units: 10,
-            attention_threads: 128,
+            attention_threads: 256,
             tile: 128,
-            attention_groups: 264,
+            attention_groups: 256,
+            prefetch: 0,
             resident_groups: 132,
-            resident_threads: 512,
+            resident_threads: 256,
         },
     };
 }

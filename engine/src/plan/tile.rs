@@ -3,8 +3,8 @@
 //! A step is short: a matrix of 14 MB streams in three microseconds, and the first byte takes one. So the loads of the whole
 //! step should be in flight at once, or as much of it as the registers hold, and all processors should finish together. Rows
 //! are dealt evenly to one workgroup a processor, and a workgroup has as many invocations as its rows need. A step that does not
-//! fit so is dealt to twice as many workgroups, of half the size at most, and takes several passes: two workgroups on a
-//! processor that reduce at different times. Invocations that share a row are as few as keep a processor busy (then each has several
+//! fit so is dealt to twice as many, smaller workgroups and takes several passes: two workgroups on a processor reduce at
+//! different times. Invocations that share a row are as few as keep a processor busy (then each has several
 //! units in flight, and neighbouring rows share what they read of the activations), but so many that none has more units than
 //! its registers hold.
 //!
@@ -110,7 +110,8 @@ impl Tiling {
         let units_a_row = work.columns / unit;
         let matrices = if work.gated { 2 } else { 1 };
         let processors = tuning.groups.max(1);
-        let most = (tuning.units.clamp(1, MOST_UNITS).min(UNIT_WORDS / unit_words(work.ty)) / matrices).max(1);
+        let most =
+            (tuning.units.clamp(1, MOST_UNITS).min(UNIT_WORDS / unit_words(work.ty)) / matrices).max(1);
         let mut lanes = lanes_of(units_a_row, work.rows.div_ceil(processors), tuning.lanes, most);
         let wide = lanes * work.rows.div_ceil(processors) > tuning.threads;
         if wide {
@@ -118,7 +119,7 @@ impl Tiling {
         }
         let units = units_a_row.div_ceil(lanes);
         let (groups, most_threads, multiple) = match crew {
-            Crew::Own if wide => (2 * processors, (tuning.threads / 2).max(lanes), 1),
+            Crew::Own if wide => (2 * processors, tuning.wide_threads.max(lanes), 1),
             Crew::Own => (processors, tuning.threads.max(lanes), 1),
             Crew::Resident => (tuning.resident_groups.max(1), tuning.resident_threads, 4),
         };
@@ -182,9 +183,15 @@ mod tests {
             for ty in WeightType::ALL {
                 let t = tiling(ty, columns, rows, gated, Crew::Own);
                 let units = columns / unit_columns(ty);
-                assert!(units <= t.units * t.lanes && units > (t.units - 1) * t.lanes, "{ty} {columns} {t:?}");
+                assert!(
+                    units <= t.units * t.lanes && units > (t.units - 1) * t.lanes,
+                    "{ty} {columns} {t:?}"
+                );
                 assert!(t.units <= MOST_UNITS && t.rows * t.lanes <= t.threads, "{ty} {columns} {t:?}");
-                assert!(t.groups <= 2 * most.groups && t.groups * t.rows <= rows.next_multiple_of(t.rows), "{t:?}");
+                assert!(
+                    t.groups <= 2 * most.groups && t.groups * t.rows <= rows.next_multiple_of(t.rows),
+                    "{t:?}"
+                );
             }
         }
     }

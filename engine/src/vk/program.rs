@@ -144,9 +144,17 @@ pub struct Program {
 
 impl Program {
     /// Makes buffers, pipelines and descriptor sets. `weights` are the filled buffers behind [`Space::Weights`].
-    pub fn new(device: &Rc<Device>, plan: Plan, weights: &[Rc<Buffer>], levers: Levers) -> Result<Self, Error> {
-        let mut buffers: BTreeMap<Space, Rc<Buffer>> =
-            weights.iter().enumerate().map(|(i, buffer)| (Space::Weights(i as u32), Rc::clone(buffer))).collect();
+    pub fn new(
+        device: &Rc<Device>,
+        plan: Plan,
+        weights: &[Rc<Buffer>],
+        levers: Levers,
+    ) -> Result<Self, Error> {
+        let mut buffers: BTreeMap<Space, Rc<Buffer>> = weights
+            .iter()
+            .enumerate()
+            .map(|(i, buffer)| (Space::Weights(i as u32), Rc::clone(buffer)))
+            .collect();
         let mut strides = BTreeMap::new();
         for &(space, bytes) in &plan.buffers {
             let usage = match space {

@@ -223,15 +223,28 @@ fn fused_logits_agree_for_every_format_and_shape() {
 fn bits_do_not_depend_on_how_rows_are_dealt_to_workgroups() {
     let file = Tiny { ty: WeightType::Q4_0, ..Tiny::default() }.file();
     let tokens: Vec<u32> = (0..30).collect();
-    let with = |threads, groups, units| {
+    let with = |wide_threads| {
         let mut tuning = Tuning::CPU;
-        (tuning.fused.threads, tuning.fused.groups, tuning.fused.units) = (threads, groups, units);
+        // So few that every step takes several passes.
+        (tuning.fused.threads, tuning.fused.wide_threads) = (8, wide_threads);
         digest(&file, &tokens, &Setup { tuning: Some(tuning), fusion: Fusion::All, ..Setup::default() })
     };
-    let first = with(32, 8, 8);
-    for (threads, groups, units) in [(8, 3, 2), (64, 100, 8), (256, 264, 5)] {
-        assert_eq!(with(threads, groups, units), first, "{threads} {groups} {units}");
+    let first = with(32);
+    for wide_threads in [8, 64, 256] {
+        assert_eq!(with(wide_threads), first, "{wide_threads}");
     }
+}
+
+#[test]
+fn reading_weights_ahead_changes_no_bit() {
+    let file = Tiny { ty: WeightType::Q4_0, ..Tiny::default() }.file();
+    let tokens: Vec<u32> = (0..20).collect();
+    let with = |prefetch| {
+        let mut tuning = Tuning::CPU;
+        tuning.fused.prefetch = prefetch;
+        digest(&file, &tokens, &Setup { tuning: Some(tuning), fusion: Fusion::All, ..Setup::default() })
+    };
+    assert_eq!(with(1), with(0));
 }
 
 #[test]

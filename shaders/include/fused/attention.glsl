@@ -231,13 +231,22 @@ void merge(Attention a, uint head, uint splits) {
             part_about[i] = A_PART(at + QUADS).xy;
         }
         [[unroll]] for (uint i = 0u; i < MERGE_STEP * GROUP; i++) {
-            if (s + i / GROUP * SPLIT_GROUPS < splits) {
-                uint j = i % GROUP;
-                float top = max(about[j].y, part_about[i].y);
-                float shrink = exp(about[j].y - top);
-                float grow = exp(part_about[i].y - top);
-                sum[j] = shrink * sum[j] + grow * part[i];
-                about[j] = vec2(shrink * about[j].x + grow * part_about[i].x, top);
+            if (s + i / GROUP * SPLIT_GROUPS >= splits) {
+                part_about[i].y = -3.4e38;
+            }
+        }
+        [[unroll]] for (uint j = 0u; j < GROUP; j++) {
+            float top = about[j].y;
+            [[unroll]] for (uint e = 0u; e < MERGE_STEP; e++) {
+                top = max(top, part_about[e * GROUP + j].y);
+            }
+            float shrink = exp(about[j].y - top);
+            sum[j] *= shrink;
+            about[j] = vec2(shrink * about[j].x, top);
+            [[unroll]] for (uint e = 0u; e < MERGE_STEP; e++) {
+                float grow = exp(part_about[e * GROUP + j].y - top);
+                sum[j] += grow * part[e * GROUP + j];
+                about[j].x += grow * part_about[e * GROUP + j].x;
             }
         }
     }

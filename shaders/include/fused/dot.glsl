@@ -17,6 +17,11 @@ int dot4(uint a, uint b) {
 }
 #endif
 
+// An integer of less than 2^22 as a float, exactly: in the mantissa of 1.5 * 2^23. Conversions are slow on some devices.
+float exact_float(int v) {
+    return uintBitsToFloat(uint(v) + 0x4b400000u) - 12582912.0;
+}
+
 int dot16(uvec4 a, uvec4 b) {
     return (dot4(a.x, b.x) + dot4(a.y, b.y)) + (dot4(a.z, b.z) + dot4(a.w, b.w));
 }

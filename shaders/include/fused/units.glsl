@@ -52,7 +52,7 @@ Raw load_unit(uint quants, uint scales, uint index, uint total) {
 float unit_sum(Raw raw, uint index, uint u, uint groups) {
     uint lo = SLOT(2u * u, groups);
     uint hi = SLOT(2u * u + 1u, groups);
-    float sum = xf[lo].x * float(dot16(LOW(raw.q), xq[lo])) + xf[hi].x * float(dot16(HIGH(raw.q), xq[hi]));
+    float sum = xf[lo].x * exact_float(dot16(LOW(raw.q), xq[lo])) + xf[hi].x * exact_float(dot16(HIGH(raw.q), xq[hi]));
     return half_at(raw.s, index) * (sum - 8.0 * (xf[lo].y + xf[hi].y));
 }
 
@@ -68,7 +68,7 @@ float unit_sum(Raw raw, uint index, uint u, uint groups) {
     uint lo = SLOT(2u * u, groups);
     uint hi = SLOT(2u * u + 1u, groups);
     vec2 s = halves(raw.s);
-    float sum = xf[lo].x * float(dot16(LOW(raw.q), xq[lo])) + xf[hi].x * float(dot16(HIGH(raw.q), xq[hi]));
+    float sum = xf[lo].x * exact_float(dot16(LOW(raw.q), xq[lo])) + xf[hi].x * exact_float(dot16(HIGH(raw.q), xq[hi]));
     return s.x * sum + s.y * (xf[lo].y + xf[hi].y);
 }
 
@@ -90,7 +90,7 @@ float unit_sum(Raw raw, uint index, uint u, uint groups) {
     uint hi = SLOT(2u * u + 1u, groups);
     uvec4 low = LOW(raw.q) | spread(uvec4(raw.h) >> uvec4(0, 4, 8, 12));
     uvec4 high = HIGH(raw.q) | spread(uvec4(raw.h) >> uvec4(16, 20, 24, 28));
-    float sum = xf[lo].x * float(dot16(low, xq[lo])) + xf[hi].x * float(dot16(high, xq[hi]));
+    float sum = xf[lo].x * exact_float(dot16(low, xq[lo])) + xf[hi].x * exact_float(dot16(high, xq[hi]));
     return half_at(raw.s, index) * (sum - 16.0 * (xf[lo].y + xf[hi].y));
 }
 
@@ -103,7 +103,7 @@ Raw load_unit(uint quants, uint scales, uint index, uint total) {
 }
 
 float unit_sum(Raw raw, uint index, uint u, uint groups) {
-    return half_at(raw.s, index / 2u) * (xf[u].x * float(dot16(raw.q, xq[u])));
+    return half_at(raw.s, index / 2u) * (xf[u].x * exact_float(dot16(raw.q, xq[u])));
 }
 
 #elif defined(Q4_K)
@@ -134,7 +134,7 @@ float unit_sum(Raw raw, uint index, uint u, uint groups) {
     vec2 d = halves(raw.s.x);
     vec2 a = part_scale(raw.s, part);
     vec2 b = part_scale(raw.s, part + 1u);
-    float sum = a.x * (xf[lo].x * float(dot16(LOW(raw.q), xq[lo]))) + b.x * (xf[hi].x * float(dot16(HIGH(raw.q), xq[hi])));
+    float sum = a.x * (xf[lo].x * exact_float(dot16(LOW(raw.q), xq[lo]))) + b.x * (xf[hi].x * exact_float(dot16(HIGH(raw.q), xq[hi])));
     return d.x * sum - d.y * (a.y * xf[lo].y + b.y * xf[hi].y);
 }
 
@@ -168,7 +168,7 @@ float unit_sum(Raw raw, uint index, uint u, uint groups) {
     uvec4 high = less_32(HIGH(raw.q) | (((raw.h >> (shift + 4u)) & 0x03030303u) << 4));
     float sl = float((int(raw.a) << (24u - 8u * c)) >> 24);
     float sh = float((int(raw.b) << (24u - 8u * c)) >> 24);
-    float sum = sl * (xf[lo].x * float(dot16(low, xq[lo]))) + sh * (xf[hi].x * float(dot16(high, xq[hi])));
+    float sum = sl * (xf[lo].x * exact_float(dot16(low, xq[lo]))) + sh * (xf[hi].x * exact_float(dot16(high, xq[hi])));
     return halves(raw.d).x * sum;
 }
 
