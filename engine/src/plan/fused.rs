@@ -109,7 +109,9 @@ impl FusedSlots {
 pub(super) fn splits(c: &Config, options: &Options) -> u32 {
     let tuning = options.tuning.fused;
     let most = options.context.div_ceil(tuning.tile);
-    (tuning.attention_groups / c.kv_heads).clamp(1, most.max(1))
+    // Where a group is large, merging its splits costs more than a second tile does.
+    let wide = if c.heads / c.kv_heads * c.head_dim >= 512 { 2 } else { 1 };
+    (tuning.attention_groups / wide / c.kv_heads).clamp(1, most.max(1))
 }
 
 /// Whether attention can be fused, and so the cache holds halves.
@@ -136,6 +138,8 @@ pub(crate) struct AttentionShape {
 
 /// The attention kernel for a group of query heads, as attention.glsl declares it.
 pub(crate) fn attention_shape(group: u32, head_dim: u32, threads: u32, tile: u32) -> AttentionShape {
+    // Many narrow heads: half the invocations hold as much each, and merge less.
+    let threads = if group >= 4 && head_dim <= 64 { threads.min(128) } else { threads };
     let threads = threads.max(tile).max((head_dim / 4).next_power_of_two());
     let merge_heads = group.min(2);
     let position_groups = threads / (head_dim / 8).max(1);

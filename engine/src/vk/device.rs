@@ -112,7 +112,7 @@ impl Device {
 
     /// Workgroup shapes for this device.
     pub fn tuning(&self) -> Tuning {
-        requirements::tuning(self.physical.caps.kind, &self.physical.caps.name)
+        requirements::tuning(self.physical.caps.kind)
     }
 
     /// Notes that work may still be running: from now on nothing of this device is destroyed.

@@ -471,12 +471,8 @@ impl Ends {
         to_access: ANY_ACCESS,
     };
     /// From dispatches to dispatches.
-    pub(super) const DISPATCHES: Self = Self {
-        from: COMPUTE,
-        from_access: vk::AccessFlags::SHADER_WRITE,
-        to: COMPUTE,
-        to_access: SHADER,
-    };
+    pub(super) const DISPATCHES: Self =
+        Self { from: COMPUTE, from_access: vk::AccessFlags::SHADER_WRITE, to: COMPUTE, to_access: SHADER };
     /// From the copy of the logits to the host.
     const COPY_TO_HOST: Self = Self {
         from: TRANSFER,

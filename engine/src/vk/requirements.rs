@@ -70,25 +70,14 @@ const PUSH_CONSTANTS: u32 = 24;
 const OTHER_DEVICE: &str = "choose another device with --device";
 const NEWER_DRIVER: &str = "install a newer driver, or choose another device with --device";
 
-/// Devices whose cache holds a layer of a large model, and how many megabytes to read ahead there (`engine micro`). Vulkan
-/// does not tell the size of a cache, and where it is small each weight would be read from memory twice.
-const LARGE_CACHES: [(&str, u32); 2] = [("NVIDIA H200", 24), ("NVIDIA H100", 24)];
-
-/// The workgroup shapes for a device.
-pub fn tuning(kind: DeviceKind, name: &str) -> Tuning {
-    if kind == DeviceKind::Cpu {
-        return Tuning::CPU;
-    }
-    let mut tuning = Tuning::GPU;
-    if let Some((_, megabytes)) = LARGE_CACHES.iter().find(|(device, _)| name.contains(device)) {
-        tuning.fused.prefetch = *megabytes;
-    }
-    tuning
+/// The workgroup shapes for a kind of device.
+pub fn tuning(kind: DeviceKind) -> Tuning {
+    if kind == DeviceKind::Cpu { Tuning::CPU } else { Tuning::GPU }
 }
 
 /// Whether the engine can run on a device; the error names the first thing that is missing.
 pub fn check(caps: &Caps) -> Result<(), Missing> {
-    let tuning = tuning(caps.kind, &caps.name);
+    let tuning = tuning(caps.kind);
     let largest = tuning.element.max(tuning.reduce).max(tuning.matvec.workgroup);
     let shared = 4 * tuning.reduce.max(tuning.matvec.workgroup * tuning.matvec.rows);
     let fail = |feature, have: String, need: String, remedy| {
