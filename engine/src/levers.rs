@@ -227,7 +227,7 @@ mod tests {
         let t = parse_tuning("threads=128,resident-groups=66", Tuning::GPU).unwrap();
         assert_eq!((t.fused.threads, t.fused.resident_groups), (128, 66));
         assert_eq!(t.fused.groups, Tuning::GPU.fused.groups);
-        for bad in ["threads", "threads=100", "threads=0", "speed=9", "groups=-1", ""] {
+        for bad in ["threads", "tile=100", "threads=0", "speed=9", "groups=-1", ""] {
             assert!(parse_tuning(bad, Tuning::GPU).is_err(), "{bad:?}");
         }
     }

@@ -154,9 +154,13 @@ impl Builder<'_> {
         let squares = most(|t| t.squares);
         let (threads, tile) = (o.tuning.fused.resident_threads, o.tuning.fused.tile);
         let attention = attention_shape(c.heads / c.kv_heads, c.head_dim, threads, tile);
-        let activations = activations.max(attention.merge_floats / 4);
+        // The merge of attention uses the array of activations.
+        let merge = attention.merge_floats / 4;
         // Results before they are stored, 32 sums of squares, and whether a wait was given up.
-        let shared = 24 * activations + 4 * (partials + squares + threads + 33) + attention.shared_bytes;
+        let shared = 8 * activations
+            + 16 * activations.max(merge)
+            + 4 * (partials + squares + threads + 33)
+            + attention.shared_bytes;
         if shared > o.limits.shared_memory || attention.threads != threads {
             let have = o.limits.shared_memory;
             let need = attention.threads;
@@ -165,7 +169,7 @@ impl Builder<'_> {
             )));
         }
 
-        let mut constants = vec![(7, activations), (8, partials), (32, squares)];
+        let mut constants = vec![(7, activations), (8, partials), (32, squares), (37, merge)];
         constants.extend(attention_constants(c, model.layers[0].attn_q_norm.is_some(), o.tuning.fused.tile));
         constants.extend([
             (16, c.embedding),

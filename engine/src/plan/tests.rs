@@ -278,7 +278,7 @@ fn the_resident_kernel_is_refused_by_name_where_it_does_not_fit() {
     let none = refusal(&Options { features: Features::default(), ..resident }, limits());
     assert!(none.contains("this device"), "{none}");
     let gpu = Options { tuning: Tuning::GPU, ..resident };
-    let small = refusal(&gpu, Limits { shared_memory: 16384, ..limits() });
+    let small = refusal(&gpu, Limits { shared_memory: 24576, ..limits() });
     assert!(small.contains("shared memory"), "{small}");
     let placement = place(&model, &limits()).unwrap();
     let plan = decode(&model, &placement, &gpu).unwrap();

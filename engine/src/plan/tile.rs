@@ -125,7 +125,7 @@ impl Tiling {
         };
         let share = work.rows.div_ceil(groups);
         let most_rows = most_threads / lanes / multiple * multiple;
-        if most_threads > MOST_THREADS || most_rows == 0 || work.rows % multiple != 0 {
+        if most_threads > MOST_THREADS || most_rows == 0 || !work.rows.is_multiple_of(multiple) {
             return None;
         }
         let passes = share.div_ceil(most_rows);

@@ -8,8 +8,9 @@
 layout(constant_id = 7) const uint GROUPS = 4;    // groups of sixteen activations
 layout(constant_id = 8) const uint PARTIALS = 64; // partial sums
 layout(constant_id = 32) const uint SQUARES = 4;  // sums of squares before a norm
+layout(constant_id = 37) const uint OTHERS = 1; // of xq, where something else uses it, too
 
-shared uvec4 xq[GROUPS]; // activations, sixteen signed bytes
+shared uvec4 xq[GROUPS > OTHERS ? GROUPS : OTHERS]; // activations, sixteen signed bytes
 shared vec2 xf[GROUPS];  // their scale, and scale times sum
 shared float xn[SQUARES]; // sum of squares before the norm's weight
 shared float partial[PARTIALS];
