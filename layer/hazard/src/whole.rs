@@ -60,6 +60,8 @@ pub(crate) enum Fault {
     MoveAcrossLooks,
     /// The read that a write must become visible to is not in the mask.
     ForgetVisibility,
+    /// The later of two writes is not in the mask.
+    ForgetLaterWrite,
     /// A point is taken to stab intervals that end just before it.
     StabTooLate,
     /// Masks hold a stage and a flag that no pair needs.

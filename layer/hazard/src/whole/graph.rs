@@ -37,7 +37,9 @@ pub(super) enum Later {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Demand {
     /// Order a single stage of the earlier operation, with a flag where it writes, against a single stage of the later
-    /// one, with a flag where it reads what was written.
+    /// one, with its flag where what was asked names it for what was written. A read needs that. A later write does
+    /// not, by the memory model, but whoever judges writes by the second access scope, as Khronos validation does, must
+    /// find below the layer what the application asked for (docs/semantics.md, rule 15).
     Atom { src: (Stages, Flags), dst: (Stages, Flags) },
     /// Do all that this barrier does.
     All(Barrier),
@@ -133,11 +135,14 @@ impl Group {
     fn orders(&self, later: &Part) -> bool {
         match (self.kind, later.kind) {
             (Kind::Read, Kind::Read) => false,
-            (Kind::Write, Kind::Read) => {
-                self.visible.exceeds(&Relation::default(), later.stages, later.flags)
-            }
+            (Kind::Write, Kind::Read) => self.names(later),
             (_, Kind::Write) => self.reached.intersects(later.stages),
         }
+    }
+
+    /// Whether these are writes, and a second scope on a chain from them names the stage and flag of a later access.
+    fn names(&self, later: &Part) -> bool {
+        self.kind == Kind::Write && self.visible.exceeds(&Relation::default(), later.stages, later.flags)
     }
 }
 
@@ -399,15 +404,16 @@ impl Walk {
                 unordered.push((past.operation, number));
                 return;
             }
+            let named = group.names(part);
+            #[cfg(test)]
+            let named =
+                named && (part.kind == Kind::Read || stretch.fault != Some(super::Fault::ForgetLaterWrite));
             let demand = if past.part.is_wide || part.is_wide {
                 Demand::All(asked_between(stretch, past.operation, number))
             } else {
                 Demand::Atom {
                     src: (group.stages, group.flags),
-                    dst: match (group.kind, part.kind) {
-                        (Kind::Write, Kind::Read) => (part.stages, part.flags),
-                        _ => (part.stages, Flags::empty()),
-                    },
+                    dst: (part.stages, if named { part.flags } else { Flags::empty() }),
                 }
             };
             needs.push(Need {
