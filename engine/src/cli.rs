@@ -161,6 +161,9 @@ pub struct ProfileArgs {
     /// Tokens timed; the table shows medians.
     #[arg(short = 'n', long, default_value_t = 32, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub tokens: u32,
+    /// Also write the first four timed tokens as a trace for Perfetto or Chrome's viewer, the host beside the device.
+    #[arg(long, value_name = "FILE.json")]
+    pub trace: Option<PathBuf>,
     /// How tokens reach the device.
     #[command(flatten)]
     pub levers: LeverArgs,

@@ -12,6 +12,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::profile::fit::Fit;
+use crate::profile::segments::Segments;
+
 /// Version of every document in this module.
 pub const SCHEMA: u32 = 1;
 
@@ -308,8 +311,22 @@ pub struct Profile {
     pub token_us: f64,
     /// The same with two stamps around every step.
     pub stamped_token_us: f64,
-    /// Sum of the steps' medians.
+    /// Sum of the steps' medians, without what lies between them.
     pub steps_us: f64,
+    /// A token on the host's clock, microseconds, mean, without stamps.
+    pub wall_us: f64,
+    /// The same with two stamps around every step, read after the token.
+    pub stamped_wall_us: f64,
+    /// The stamped token by what it is spent on; sums to `stamped_wall_us`.
+    pub segments: Segments,
+    /// By how much the segments' sum exceeds `wall_us`, percent.
+    pub difference_percent: f64,
+    /// Part of a stamped token in which the device is idle.
+    pub gpu_idle: f64,
+    /// Part of a stamped token in which the host waits for the device.
+    pub cpu_waits: f64,
+    /// Time against bytes of weights, over the steps that multiply by a matrix; none where all are of one size.
+    pub fit: Option<Fit>,
     /// One row for each kind of step.
     pub rows: Vec<ProfileRow>,
 }

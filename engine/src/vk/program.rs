@@ -260,6 +260,12 @@ impl Program {
     /// Records if that is due, and submits the plan `times` times. No position may reach `positions`. [`Program::wait`]
     /// must follow.
     pub fn submit(&mut self, positions: u32, times: u32, logits: bool) -> Result<(), Error> {
+        self.prepare(positions, times, logits)?;
+        self.hand_over(times)
+    }
+
+    /// The first half of [`Program::submit`]: records if that is due.
+    pub fn prepare(&mut self, positions: u32, times: u32, logits: bool) -> Result<(), Error> {
         let fits = |r: &Recorded| r.positions >= positions && r.logits == logits;
         let stale = self.recorded.filter(fits).is_none();
         if stale || matches!(self.levers.record, Record::Each | Record::Realloc) {
@@ -270,6 +276,11 @@ impl Program {
             };
             self.record_commands(wanted, times)?;
         }
+        Ok(())
+    }
+
+    /// The second half of [`Program::submit`], once after each [`Program::prepare`] for as many times.
+    pub fn hand_over(&mut self, times: u32) -> Result<(), Error> {
         let apart = self.levers.submit == Submit::Op;
         self.counts.submits = self.stream.submit(times, apart)? / u64::from(times);
         Ok(())
@@ -284,6 +295,15 @@ impl Program {
     pub fn read(&self, space: Space, sequence: u32, offset: u64, out: &mut [u8]) {
         let base = u64::from(sequence) * self.strides.get(&space).copied().unwrap_or(0);
         self.buffer(space).read(base + offset, out);
+    }
+
+    /// For each step of a recording with logits, whether a barrier stands between it and the one before.
+    pub fn barriers_before(&self) -> Vec<bool> {
+        let asked = |index: usize| match self.due.get(1) {
+            Some(due) => due.before[index].is_some(),
+            None => index > 0 && matches!(self.plan.steps[index - 1].work, Work::Dispatch(_)),
+        };
+        (0..self.plan.steps.len()).map(asked).collect()
     }
 
     /// What was recorded; zero before the first submission.
@@ -343,6 +363,7 @@ impl Program {
                         set += 1;
                         counts.dispatches += 1;
                     }
+                    self.stamp_end(commands, index);
                     if self.levers.barriers == Barriers::Every {
                         self.barrier(commands, Ends::ANY);
                         counts.barriers += 1;
@@ -352,11 +373,9 @@ impl Program {
                     for sequence in 0..sequences {
                         self.copy(commands, self.place(*from, sequence), self.place(*to, sequence));
                     }
+                    self.stamp_end(commands, index);
                 }
-                Work::Copy { .. } => {}
-            }
-            if let Some(queries) = self.queries.as_ref().filter(|q| q.count() > 2) {
-                queries.stamp(commands, 3 + 2 * index as u32);
+                Work::Copy { .. } => self.stamp_end(commands, index),
             }
             if index == last {
                 let ends =
@@ -378,6 +397,13 @@ impl Program {
         self.counts = Counts { submits: self.counts.submits, ..counts };
         self.recorded = Some(wanted);
         Ok(())
+    }
+
+    /// Before the barrier that follows a step, so that what lies between two steps is the barrier's.
+    fn stamp_end(&self, commands: vk::CommandBuffer, index: usize) {
+        if let Some(queries) = self.queries.as_ref().filter(|q| q.count() > 2) {
+            queries.stamp(commands, 3 + 2 * index as u32);
+        }
     }
 
     pub(super) fn dispatch(

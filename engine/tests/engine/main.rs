@@ -9,4 +9,5 @@ mod correctness;
 mod hub;
 mod levers;
 mod models;
+mod profile;
 mod support;
