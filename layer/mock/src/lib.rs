@@ -3,7 +3,8 @@
 //! What the layer costs can't be seen beside a driver that costs more, and what the layer does with a command that no
 //! driver at hand has can't be tested on one. So this driver has every command: those that a test wants to see
 //! afterwards write themselves into their command buffer's log, all others return at once. Handles are counted up and
-//! never used again, except those that a test asks for again with [`reuse_handles`].
+//! never used again, except those that a test asks for again with [`reuse_handles`] or [`recycle_handles`]. It never
+//! fails unless told to ([`fail_after`], [`lose_device`]).
 //!
 //! It can be had in two ways: as a library for the Vulkan loader (`vk_icd*`, interface version 5), and linked into a
 //! test that plays the loader itself, which then can read the log.
@@ -12,11 +13,13 @@
     reason = "called by the Vulkan loader or a test that plays it, by the rules of the Vulkan specification"
 )]
 
+mod faults;
 mod log;
 mod physical;
 pub mod shader;
 
 use ash::vk::{self, Handle};
+pub use faults::{fail_after, lose_device, recycle_handles};
 pub use log::{Call, calls, start_log};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
@@ -67,7 +70,7 @@ pub fn reuse_handles(reuse: bool) {
 fn handle() -> u64 {
     match REUSE.get() {
         true => 0x100,
-        false => NEXT.fetch_add(0x10, Ordering::Relaxed),
+        false => faults::recycled().unwrap_or_else(|| NEXT.fetch_add(0x10, Ordering::Relaxed)),
     }
 }
 
@@ -131,6 +134,13 @@ fn find(name: &CStr) -> vk::PFN_vkVoidFunction {
         "vkCreateComputePipelines" | "vkCreateGraphicsPipelines" => void!(create_pipelines),
         "vkCreateShadersEXT" => void!(create_shaders),
         "vkAllocateMemory" => void!(create),
+        "vkFreeMemory" => void!(faults::destroy),
+        "vkDestroyCommandPool" => void!(faults::destroy_command_pool),
+        "vkEndCommandBuffer" | "vkQueueWaitIdle" | "vkDeviceWaitIdle" | "vkQueueSubmit"
+        | "vkQueueSubmit2" | "vkWaitForFences" | "vkGetFenceStatus" => void!(faults::status),
+        "vkBindBufferMemory" | "vkBindBufferMemory2" | "vkBindImageMemory" | "vkBindImageMemory2" => {
+            void!(faults::bind)
+        }
         "vkAllocateDescriptorSets" => void!(allocate_sets),
         "vkAllocateCommandBuffers" => void!(allocate_buffers),
         "vkFreeCommandBuffers" => void!(free_buffers),
@@ -140,6 +150,7 @@ fn find(name: &CStr) -> vk::PFN_vkVoidFunction {
         "vkMapMemory" => void!(map),
         "vkGetPhysicalDeviceSurfaceSupportKHR" => None,
         _ if text.starts_with("vkCreate") => void!(create),
+        _ if text.starts_with("vkDestroy") => void!(faults::destroy),
         _ if text.starts_with("vk") && !text.starts_with("vkGetPhysicalDevice") => void!(zero),
         _ => None,
     }
@@ -204,9 +215,10 @@ unsafe extern "system" fn create(
     _: *const c_void,
     out: *mut u64,
 ) -> vk::Result {
+    let failed = faults::failed();
     // SAFETY: the caller passes a valid pointer.
-    unsafe { *out = handle() };
-    vk::Result::SUCCESS
+    unsafe { *out = if failed.is_none() { handle() } else { 0 } };
+    failed.unwrap_or(vk::Result::SUCCESS)
 }
 
 unsafe extern "system" fn create_pipelines(
@@ -217,9 +229,15 @@ unsafe extern "system" fn create_pipelines(
     _: *const c_void,
     out: *mut u64,
 ) -> vk::Result {
-    // SAFETY: the caller passes room for `count` handles.
-    (0..count as usize).for_each(|i| unsafe { *out.add(i) = handle() });
-    vk::Result::SUCCESS
+    let mut result = vk::Result::SUCCESS;
+    for i in 0..count as usize {
+        // Each pipeline of a call can fail on its own, and is null then.
+        let failed = faults::failed();
+        // SAFETY: the caller passes room for `count` handles.
+        unsafe { *out.add(i) = if failed.is_none() { handle() } else { 0 } };
+        result = failed.unwrap_or(result);
+    }
+    result
 }
 
 unsafe extern "system" fn create_shaders(
@@ -239,9 +257,14 @@ unsafe extern "system" fn allocate_sets(
     info: *const vk::DescriptorSetAllocateInfo<'_>,
     out: *mut u64,
 ) -> vk::Result {
+    let failed = faults::failed();
     // SAFETY: the caller passes room for as many handles as it asks for.
-    unsafe { (0..(*info).descriptor_set_count as usize).for_each(|i| *out.add(i) = handle()) };
-    vk::Result::SUCCESS
+    unsafe {
+        for i in 0..(*info).descriptor_set_count as usize {
+            *out.add(i) = if failed.is_none() { handle() } else { 0 };
+        }
+    }
+    failed.unwrap_or(vk::Result::SUCCESS)
 }
 
 unsafe extern "system" fn allocate_buffers(
@@ -249,19 +272,25 @@ unsafe extern "system" fn allocate_buffers(
     info: *const vk::CommandBufferAllocateInfo<'_>,
     out: *mut vk::CommandBuffer,
 ) -> vk::Result {
+    let failed = faults::failed();
     // SAFETY: the caller passes room for as many handles as it asks for.
     unsafe {
         for i in 0..(*info).command_buffer_count as usize {
+            if failed.is_some() {
+                *out.add(i) = vk::CommandBuffer::null();
+                continue;
+            }
             let buffer = Box::new(CommandBuffer { loader: MAGIC, log: parking_lot::Mutex::default() });
             *out.add(i) = vk::CommandBuffer::from_raw(Box::into_raw(buffer) as u64);
+            faults::belongs((*info).command_pool, *out.add(i));
         }
     }
-    vk::Result::SUCCESS
+    failed.unwrap_or(vk::Result::SUCCESS)
 }
 
 unsafe extern "system" fn free_buffers(
     _: vk::Device,
-    _: vk::CommandPool,
+    pool: vk::CommandPool,
     count: u32,
     buffers: *const vk::CommandBuffer,
 ) {
@@ -270,6 +299,7 @@ unsafe extern "system" fn free_buffers(
         for i in 0..count as usize {
             let buffer = (*buffers.add(i)).as_raw() as *mut CommandBuffer;
             if !buffer.is_null() {
+                faults::freed(pool, *buffers.add(i));
                 drop(Box::from_raw(buffer));
             }
         }

@@ -106,7 +106,8 @@ unsafe extern "system" fn begin(
 ) -> vk::Result {
     // SAFETY: by the caller.
     unsafe { (*(buffer.as_raw() as *const CommandBuffer)).log.lock().clear() };
-    vk::Result::SUCCESS
+    // SAFETY: takes nothing.
+    unsafe { crate::faults::bind() }
 }
 
 unsafe extern "system" fn dispatch(buffer: vk::CommandBuffer, x: u32, y: u32, z: u32) {

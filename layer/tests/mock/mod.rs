@@ -298,6 +298,25 @@ impl App {
         }
     }
 
+    /// A command buffer of a pool, with the device's table where the loader puts it.
+    ///
+    /// # Errors
+    ///
+    /// The driver's.
+    pub fn commands_of(
+        &self,
+        pool: vk::CommandPool,
+        level: vk::CommandBufferLevel,
+    ) -> Result<vk::CommandBuffer, vk::Result> {
+        let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
+        // SAFETY: as above.
+        unsafe {
+            let buffer = self.device.allocate_command_buffers(&info.level(level))?[0];
+            set_table(buffer.as_raw(), self.table);
+            Ok(buffer)
+        }
+    }
+
     /// Begins a recording in which the prefix needs no barrier any more: what is logged after it is the test's own.
     pub fn begin(&self, buffer: vk::CommandBuffer) {
         // SAFETY: as above.

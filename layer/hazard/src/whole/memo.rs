@@ -8,8 +8,8 @@
 //!
 //! So a plan is kept together with everything that it was made from, the ends of all ranges as an order. A stretch that
 //! is to be planned is looked up by a hash of what is cheap to hash, and then *compared* with what was found, to the
-//! last access, in one pass: the hash alone decides nothing. What is kept is bounded by its accesses; when there are too
-//! many, all of it is forgotten.
+//! last access, in one pass: the hash alone decides nothing. What is kept is bounded, small stretches and those without
+//! an access included; when there is too much, all of it is forgotten.
 
 use super::{Freedom, Look, Operation, Plan, Stretch};
 use crate::access::{Access, Kind, MemoryId, Range};
@@ -17,8 +17,11 @@ use crate::scope::{Barrier, Flags, Stages};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Accesses of all plans that are kept together: some 40 bytes each.
-const MOST_ACCESSES: usize = 1 << 20;
+/// Accesses, operations, barriers and looks of all plans that are kept together: some 40 bytes each.
+const MOST: usize = 1 << 20;
+
+/// What a plan of nothing costs, in accesses.
+const EMPTY: usize = 16;
 
 /// Allocations of a stretch whose plan is kept.
 const MOST_MEMORIES: usize = 1024;
@@ -156,6 +159,11 @@ impl Known {
         })
     }
 
+    /// What keeping it costs, in accesses.
+    fn size(&self) -> usize {
+        EMPTY + self.shapes.len() + self.operations.len() + self.asked.len() + self.looks.len()
+    }
+
     /// Whether the ends of the ranges lie to one another as they did.
     fn has_order(&self, stretch: &Stretch) -> bool {
         let mut before = 0;
@@ -193,10 +201,15 @@ fn hash(stretch: &Stretch, freedom: Freedom) -> u64 {
 #[derive(Debug, Default)]
 struct Plans {
     by_hash: HashMap<u64, Vec<Arc<Known>>>,
-    accesses: usize,
+    size: usize,
 }
 
 static PLANS: RwLock<Option<Plans>> = RwLock::new(None);
+
+/// Forgets all plans, for those who count bytes.
+pub(crate) fn forget() {
+    *PLANS.write().unwrap_or_else(PoisonError::into_inner) = None;
+}
 
 /// The plan of a stretch, made now or before. It does not say what the pairs that force its barriers touch.
 pub(super) fn plan(stretch: &Stretch, freedom: Freedom) -> Arc<Plan> {
@@ -213,9 +226,10 @@ pub(super) fn plan(stretch: &Stretch, freedom: Freedom) -> Arc<Plan> {
     if let Some(known) = Known::new(stretch, freedom, plan.clone()) {
         let mut plans = PLANS.write().unwrap_or_else(PoisonError::into_inner);
         let plans = plans.get_or_insert_default();
-        plans.accesses += known.shapes.len();
-        if plans.accesses > MOST_ACCESSES {
-            *plans = Plans { accesses: known.shapes.len(), ..Plans::default() };
+        let size = known.size();
+        plans.size += size;
+        if plans.size > MOST {
+            *plans = Plans { size, ..Plans::default() };
         }
         plans.by_hash.entry(hash).or_default().push(Arc::new(known));
     }
@@ -255,6 +269,15 @@ mod tests {
 
     fn known(stretch: &Stretch) -> Known {
         Known::new(stretch, Freedom::InOrder, Arc::new(stretch.decide(Freedom::InOrder, false))).unwrap()
+    }
+
+    #[test]
+    fn a_stretch_without_an_access_is_not_kept_for_nothing() {
+        let mut stretch = Stretch::new();
+        let empty = known(&stretch).size();
+        assert!(empty > 0);
+        stretch.asked(barrier());
+        assert!(known(&stretch).size() > empty);
     }
 
     #[test]

@@ -126,6 +126,11 @@ fn local_size(parsed: &Parsed<'_>, entry: &Entry) -> Option<[u32; 3]> {
     })
 }
 
+/// The bits of a variable's part; of a part that it doesn't have, which only an invalid module reaches, a word's.
+fn cell_bits(locals: &[Vec<u8>], cell: (u32, u32)) -> u8 {
+    locals.get(cell.0 as usize).and_then(|parts| parts.get(cell.1 as usize)).copied().unwrap_or(32)
+}
+
 impl Builder<'_, '_> {
     /// Constants, built-ins and Private variables.
     fn declarations(&mut self, first: Block) {
@@ -364,7 +369,7 @@ impl Builder<'_, '_> {
                         }
                     }
                     Meaning::Unlisted => {
-                        self.lose_unlisted(block, inst);
+                        self.lose_words(block, inst);
                         open.extend(inst.from(1).iter().filter(|word| parsed.functions.contains_key(word)));
                     }
                     _ => {}
@@ -375,6 +380,16 @@ impl Builder<'_, '_> {
 
     /// An instruction that isn't listed: everything behind its words.
     pub fn lose_unlisted(&mut self, block: Block, inst: &Inst<'_>) {
+        self.lose_words(block, inst);
+        let named: Vec<u32> =
+            inst.from(1).iter().copied().filter(|word| self.parsed.functions.contains_key(word)).collect();
+        if !named.is_empty() {
+            self.lose_called(block, &named);
+        }
+    }
+
+    /// What such an instruction names itself. Functions that it names are the caller's part: they may name each other.
+    fn lose_words(&mut self, block: Block, inst: &Inst<'_>) {
         let reason = self.because(inst);
         for word in inst.from(1) {
             if self.parsed.types.is_address(self.parsed.type_of(*word)) {
@@ -383,11 +398,6 @@ impl Builder<'_, '_> {
         }
         for place in self.flow.all_behind(inst) {
             self.lose_place(block, place.variable, true, true, reason);
-        }
-        let named: Vec<u32> =
-            inst.from(1).iter().copied().filter(|word| self.parsed.functions.contains_key(word)).collect();
-        if !named.is_empty() {
-            self.lose_called(block, &named);
         }
     }
 
@@ -438,7 +448,7 @@ impl Builder<'_, '_> {
             let from = *label;
             for to in &text.blocks[label].targets {
                 let target = frame.starts[to];
-                self.ssa.edge(block, target, |cell| self.locals[cell.0 as usize][cell.1 as usize]);
+                self.ssa.edge(block, target, |cell| cell_bits(&self.locals, cell));
                 for (phi, leaves) in waiting.get(to).cloned().unwrap_or_default() {
                     self.phi_operand(frame, phi, &leaves, from, block);
                 }
@@ -517,7 +527,7 @@ impl Builder<'_, '_> {
         // A block of its own: the callee's first block may not be the middle of another.
         let first = self.ssa.block(1);
         self.ssa.end(block, End::Goto(first));
-        self.ssa.edge(block, first, |cell| self.locals[cell.0 as usize][cell.1 as usize]);
+        self.ssa.edge(block, first, |cell| cell_bits(&self.locals, cell));
         self.function(&mut callee, inst.word(3), arguments, first)?;
         let next = self.ssa.block(callee.returns.len());
         let reason = self.because(inst);
@@ -535,7 +545,7 @@ impl Builder<'_, '_> {
                 let value = self.leaf_of(*end, &val, index, bits, reason);
                 self.ssa.operand(*phi, *end, value);
             }
-            self.ssa.edge(*end, next, |cell| self.locals[cell.0 as usize][cell.1 as usize]);
+            self.ssa.edge(*end, next, |cell| cell_bits(&self.locals, cell));
         }
         let val = match (bits, callee.returns.as_slice()) {
             (Some(_), _) => Val::leaves(phis),
