@@ -132,9 +132,13 @@ fn a_fault_leaves_the_report_where_the_user_wants_it() {
 fn a_delay_and_slices_can_be_asked_for_and_a_fault_turns_them_off() {
     let both = [("ZINC_BARRIER_DELAY", "1"), ("ZINC_BARRIER_SLICE", "1")];
     let (settings, warnings) = read(both);
-    assert_eq!((settings.delay, settings.slice, warnings), (true, true, vec![]));
-    let (settings, _) = read([both[0], both[1], ("ZINC_BARRIER_POLICY", "?")]);
+    assert_eq!((settings.delay, settings.slice), (true, true));
+    let [caveat] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(caveat.contains("ZINC_BARRIER_SLICE") && caveat.contains("policy stock"), "{caveat}");
+    assert_eq!(read([both[0]]).1, Vec::<String>::new(), "a delay alone needs no caveat");
+    let (settings, warnings) = read([both[0], both[1], ("ZINC_BARRIER_POLICY", "?")]);
     assert_eq!((settings.delay, settings.slice), (false, false));
+    assert!(!warnings.iter().any(|line| line.contains("ZINC_BARRIER_SLICE")), "{warnings:?}");
 }
 
 #[test]
