@@ -81,6 +81,11 @@ pub enum Command {
     Synth(SynthArgs),
     /// Print the tokens of a text.
     Tokenize(TokenizeArgs),
+    /// Print what a shell needs to complete this command's words.
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
 }
 
 /// Options of `run`.

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use zinc_hazard::Policy;
 use zinc_report::Report;
 
@@ -50,6 +50,11 @@ Examples:
 
 'zinc-barrier variables' lists every setting. To validate what the layer emits, name it first:
   VK_INSTANCE_LAYERS=zinc_barrier:VK_LAYER_KHRONOS_validation PROGRAM";
+
+const COMPLETIONS: &str = "\
+  zinc-barrier completions bash > ~/.local/share/bash-completion/completions/zinc-barrier
+  zinc-barrier completions zsh > ~/.zfunc/_zinc-barrier      (a folder of fpath)
+  zinc-barrier completions fish > ~/.config/fish/completions/zinc-barrier.fish";
 
 /// The Vulkan layer zinc_barrier: drops pipeline barriers that no two accesses need, and counts the rest.
 #[derive(Parser)]
@@ -90,6 +95,12 @@ enum What {
     },
     /// Say why barriers are there, from a trace: which places they come from, and what became of each.
     Explain(explain::Explain),
+    /// Print what a shell needs to complete this command's words.
+    #[command(after_help = COMPLETIONS)]
+    Completions {
+        /// bash, zsh, fish, elvish or powershell
+        shell: clap_complete::Shell,
+    },
     /// Make an instance and describe it: the child of doctor.
     #[command(hide = true)]
     Probe,
@@ -157,9 +168,16 @@ fn run(what: What) -> Result<(String, ExitCode)> {
         What::Variables => variables_text(),
         What::Report { files } => report(&files)?,
         What::Explain(arguments) => explain::explain(&arguments)?,
+        What::Completions { shell } => completions(shell)?,
         What::Probe => probe::describe().to_string(),
     };
     Ok((text, ExitCode::SUCCESS))
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<String> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Command::command(), "zinc-barrier", &mut script);
+    String::from_utf8(script).context("the completion script is not text")
 }
 
 fn install(places: &Places, library: Option<PathBuf>) -> Result<String> {

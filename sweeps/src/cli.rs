@@ -288,6 +288,13 @@ impl Cli {
             .and_then(Cli::check)
     }
 
+    /// What `shell` needs to complete the words of this command, as a script.
+    pub fn completions(shell: clap_complete::Shell) -> String {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Cli::command(), "sweep", &mut script);
+        String::from_utf8_lossy(&script).into_owned()
+    }
+
     /// What no single argument can know: a run is made of whole chunks, so it holds at least one.
     fn check(self) -> Result<Cli, clap::Error> {
         let usage = |kind, message: String| Err(Cli::command().error(kind, message));
@@ -428,6 +435,11 @@ pub enum Command {
     },
     /// Measure what a barrier costs on a device: by its sort, by the work around it
     Cost(CostArgs),
+    /// Print what a shell needs to complete this command's words
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
     /// Lay two reports side by side: what became faster, slower, or other numbers
     Compare {
         /// The earlier report's folder, or its report.json

@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         }
         // They can be stopped, so they come once that is set up.
         Some(Command::Cost(_) | Command::Run(_)) => {}
+        Some(Command::Completions { shell }) => return print(&Cli::completions(*shell), 0),
         Some(Command::On(args)) => return on::run(args).map_or_else(|e| fail(&e), |never| match never {}),
     }
     let stop = Arc::new(AtomicBool::new(false));

@@ -20,6 +20,8 @@ pub use tokenize::TokenizeArgs;
 use std::io::Write;
 use std::rc::Rc;
 
+use clap::CommandFactory;
+
 use crate::cli::{Cli, Command, Common};
 use crate::decode;
 use crate::embedded;
@@ -48,7 +50,15 @@ pub fn execute(cli: &Cli) -> Result<(), Error> {
         Command::Fetch(args) => fetch::execute(&cli.common, args),
         Command::Synth(args) => synth::execute(&cli.common, args),
         Command::Tokenize(args) => tokenize::execute(&cli.common, args),
+        Command::Completions { shell } => completions(*shell),
     }
+}
+
+/// Writes the completion script into memory first: a reader that has seen enough is an error like any other.
+fn completions(shell: clap_complete::Shell) -> Result<(), Error> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "engine", &mut script);
+    Ok(std::io::stdout().lock().write_all(&script)?)
 }
 
 /// The model that the options name: a file if there is one of that name, else something fetched.
