@@ -83,7 +83,11 @@ fn every_value_in_the_table_of_variables_is_accepted_and_so_is_every_default() {
         let values = (variable.values)();
         let words = values.split(", ").filter(|w| !w.contains(' '));
         for value in words.map(str::to_string).chain([(variable.default)()]) {
-            let (_, warnings) = read([(variable.name, &value)]);
+            let (settings, mut warnings) = read([(variable.name, &value)]);
+            // Slices are accepted with a caveat: that they stay on is what shows it.
+            if settings.slice {
+                warnings.retain(|line| !line.starts_with("ZINC_BARRIER_SLICE cuts dispatches"));
+            }
             assert_eq!(warnings, Vec::<String>::new(), "{}={value}", variable.name);
         }
         let (settings, _) = read([(variable.name, &(variable.default)())]);
