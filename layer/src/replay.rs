@@ -335,6 +335,35 @@ impl Inner {
             self.kernel = Some(unsafe { Kernel::new(&self.vk) }?);
         }
         let mut running = queue.take(&self.vk, family)?;
+        // A buffer that plays recordings or, where there are none, shows what is hidden.
+        let mut record = |queue: &mut Queue,
+                          counts: &mut Replayed,
+                          recordings: &[Recording<'_>]|
+         -> VkResult<vk::CommandBuffer> {
+            let mut player = Player {
+                vk: &self.vk,
+                next: &device.next,
+                kernel: self.kernel.as_ref(),
+                aliases: &self.aliases,
+                delay: &mut queue.delay,
+                scratch: &mut queue.scratch,
+                pools: &mut running.pools,
+                // SAFETY: the pool is alive and used here alone.
+                buffer: unsafe { begin(&self.vk, device, running.pool) }?,
+                counts,
+                instruments,
+                random: &mut self.random,
+            };
+            // SAFETY: the recordings are about to be submitted, so what they refer to is alive.
+            unsafe {
+                match recordings.is_empty() {
+                    true => player.flush()?,
+                    false => player.play(recordings)?,
+                }
+                self.vk.end_command_buffer(player.buffer)?;
+            }
+            Ok(player.buffer)
+        };
         let mut replaced = Vec::new();
         for batch in &*batches {
             let mut buffers = Vec::new();
@@ -355,54 +384,13 @@ impl Inner {
                 } else {
                     self.counts.replayed += run.len() as u64;
                 }
-                let mut player = Player {
-                    vk: &self.vk,
-                    next: &device.next,
-                    kernel: self.kernel.as_ref(),
-                    aliases: &self.aliases,
-                    delay: &mut queue.delay,
-                    scratch: &mut queue.scratch,
-                    pools: &mut running.pools,
-                    // SAFETY: the pool is alive and used here alone.
-                    buffer: unsafe { begin(&self.vk, device, running.pool) }?,
-                    counts: &mut self.counts,
-                    instruments,
-                    random: &mut self.random,
-                };
-                // SAFETY: the recordings are about to be submitted, so what they refer to is alive.
-                unsafe {
-                    match recordings.is_empty() {
-                        true => player.flush()?,
-                        false => player.play(&recordings)?,
-                    }
-                    self.vk.end_command_buffer(player.buffer)?;
-                }
-                buffers.push(player.buffer);
+                buffers.push(record(queue, &mut self.counts, &recordings)?);
                 if recordings.is_empty() {
                     buffers.extend(run);
                 }
             }
             if batch.is_watched && !queue.delay.is_empty() {
-                let mut player = Player {
-                    vk: &self.vk,
-                    next: &device.next,
-                    kernel: self.kernel.as_ref(),
-                    aliases: &self.aliases,
-                    delay: &mut queue.delay,
-                    scratch: &mut queue.scratch,
-                    pools: &mut running.pools,
-                    // SAFETY: as above.
-                    buffer: unsafe { begin(&self.vk, device, running.pool) }?,
-                    counts: &mut self.counts,
-                    instruments,
-                    random: &mut self.random,
-                };
-                // SAFETY: as above.
-                unsafe {
-                    player.flush()?;
-                    self.vk.end_command_buffer(player.buffer)?;
-                }
-                buffers.push(player.buffer);
+                buffers.push(record(queue, &mut self.counts, &[])?);
             }
             replaced.push(buffers);
         }

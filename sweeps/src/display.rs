@@ -1,4 +1,4 @@
-//! A virtual X server for the gate that looks at windows.
+//! A virtual X server for the gate that looks at windows, and for the tests that do.
 //!
 //! Whatever the owner's own screen shows must have no part in a result, so the server is the sweep's own: it chooses a
 //! free display, listens on no network, and ends with the run.
@@ -26,7 +26,7 @@ impl Display {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(|e| format!("Xvfb, which the window gate needs, cannot be started: {e}"))?;
+            .map_err(|e| format!("cannot start Xvfb, which windows need ({e}): run tests/setup"))?;
         let mut display = Display { server, name: String::new() };
         let mut number = String::new();
         if let Some(pipe) = display.server.stdout.take() {
@@ -34,7 +34,7 @@ impl Display {
             let _ = BufReader::new(pipe).read_line(&mut number);
         }
         match number.trim() {
-            "" => Err("Xvfb, which the window gate needs, ended before it listened".into()),
+            "" => Err("Xvfb, which windows need, ended before it listened".into()),
             number => {
                 display.name = format!(":{number}");
                 Ok(display)

@@ -8,7 +8,6 @@
 
 pub mod artefacts;
 pub mod child;
-pub mod display;
 pub mod gguf;
 pub mod layer;
 pub mod oracle;
