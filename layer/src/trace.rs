@@ -76,6 +76,7 @@ pub struct Told {
 pub fn explain(journal: &Journal, policy: Policy, names: &Names) -> Told {
     let freedom = policy.freedom().unwrap_or(Freedom::InOrder);
     let mut told = Told { lines: String::new(), witnesses: Witnesses::new() };
+    let mut before = 0;
     for (stretch, whats) in journal.stretches() {
         let plan = stretch.plan(freedom);
         for emission in &plan.emissions {
@@ -88,7 +89,11 @@ pub fn explain(journal: &Journal, policy: Policy, names: &Names) -> Told {
             };
             *told.witnesses.entry(key).or_default() += 1;
         }
-        told.lines += &line(&stretch, &whats, &plan, policy, names).to_string();
+        let mut line = line(&stretch, &whats, &plan, policy, names);
+        // Whoever withholds barriers counts them through a whole recording.
+        line["emissions_before"] = json!(before);
+        before += plan.emissions.len();
+        told.lines += &line.to_string();
         told.lines.push('\n');
     }
     told

@@ -92,7 +92,10 @@ impl Target {
             .observations
             .iter()
             .filter(|o| {
-                !matches!(o.spec.role, Role::Drop | Role::Setup | Role::Packets | Role::Short | Role::Soak)
+                !matches!(
+                    o.spec.role,
+                    Role::Drop | Role::Setup | Role::Packets | Role::Short | Role::Soak | Role::Traced
+                )
             })
             .filter(|o| o.spec.probe == Probe::Main)
         {
@@ -142,6 +145,7 @@ impl Target {
                 Role::Timed
                 | Role::InOrder
                 | Role::Soak
+                | Role::Traced
                 | Role::Drop
                 | Role::Setup
                 | Role::Packets
@@ -309,6 +313,8 @@ impl Target {
         let short = self.observations.iter().find(|o| o.spec == beside);
         let short = short.or_else(|| self.observations.iter().find(set_up))?.outcome.as_ref().ok()?;
         let more = whole(process).as_secs_f64() - whole(short.process.as_ref()?).as_secs_f64();
+        // Where the shorter run took longer, noise was measured and no cost.
+        let more = Some(more).filter(|more| *more > 0.0)?;
         Some(more * 1e6 / long.tokens.checked_sub(short.tokens).filter(|n| *n > 0)? as f64)
     }
 
@@ -359,10 +365,14 @@ impl Target {
         ArmGate { status, mutation }
     }
 
-    /// What many repetitions gave, for `stock` and each policy that has them.
+    /// What many repetitions gave, for `stock` and each policy that has them, and for their control.
     pub fn soaks(&self) -> Vec<SoakReport> {
         let policies = std::iter::once(Policy::Stock).chain(self.policies.iter().copied());
-        policies.filter_map(|policy| soak::of(self, policy)).collect()
+        let specs = policies.map(|policy| RunSpec::soaking(policy, 0));
+        specs
+            .chain(std::iter::once(RunSpec::soaking_control()))
+            .filter_map(|spec| soak::of(self, &spec))
+            .collect()
     }
 
     /// Every gate for every policy that was run and claims to be correct.

@@ -34,6 +34,7 @@ fn measured(spec: &RunSpec, tok_s: f64) -> Measured {
         process: None,
         layer_notes: vec![],
         cases: Default::default(),
+        forced: Vec::new(),
     }
 }
 

@@ -22,6 +22,7 @@ use crate::measure::Pattern;
 use crate::parts::{MergeArgs, PlanArgs, RunArgs};
 use crate::plan::SETUP_TOKENS;
 use crate::report::Part;
+use crate::schemas::Document;
 use crate::shims::on::OnArgs;
 use crate::shims::setup::SetupArgs;
 use crate::variables::{self, Ablation, Knob};
@@ -135,7 +136,8 @@ pub struct Cli {
     pub gates: Vec<GateName>,
 
     /// After all else, repeat stock and every correct policy until each has decoded N tokens, with a digest for every chunk,
-    /// and say how often a chunk was bad and what the true rate is below
+    /// and say how often a chunk was bad and what the true rate is below; then once without barriers and reversed, which must
+    /// show
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     pub soak: Option<u64>,
 
@@ -147,9 +149,9 @@ pub struct Cli {
     #[arg(long, value_name = "FOLDER")]
     pub oracles: Option<PathBuf>,
 
-    /// What the gate backend-ops tests, as `test-backend-ops -o` takes it; empty for everything, which takes hours on a CPU
-    /// device
-    #[arg(long, value_name = "OPS", default_value = "RMS_NORM_MUL_ADD,ROPE,SOFT_MAX,ADD,GET_ROWS")]
+    /// What the gate backend-ops tests, as `test-backend-ops -o` takes it; some of it should be of several dispatches, whose
+    /// barriers a loss can show. Empty for everything, which takes hours on a CPU device and a --timeout
+    #[arg(long, value_name = "OPS", default_value = "SILU_MUL,GROUP_NORM_MUL_ADD,SUM_ROWS")]
     pub backend_ops: String,
 
     /// Single barriers to drop, one a run and seeded by --seed, to see whether the gates notice; 0 leaves the mutation
@@ -263,9 +265,9 @@ pub struct Cli {
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["models", "record"])]
     pub application: Vec<OsString>,
 
-    /// Print the JSON Schema of report.json and exit
-    #[arg(long)]
-    pub print_schema: bool,
+    /// Print the JSON Schema of a document and exit
+    #[arg(long, value_name = "DOCUMENT", num_args = 0..=1, require_equals = true, default_missing_value = "report")]
+    pub print_schema: Option<Document>,
 
     /// Which arm of a plan this is; not an argument.
     #[arg(skip)]

@@ -43,6 +43,7 @@ fn run(policy: Option<Policy>, digest: &str) -> Outcome {
         process: None,
         layer_notes: vec![],
         cases: Default::default(),
+        forced: Vec::new(),
     })
 }
 

@@ -57,6 +57,7 @@ pub mod plan;
 pub mod progress;
 pub mod reading;
 pub mod report;
+pub mod schemas;
 pub mod session;
 pub mod shims;
 pub mod soak;

@@ -10,12 +10,12 @@ use zinc_sweeps::cli::{Cli, Command};
 use zinc_sweeps::error::SweepError;
 use zinc_sweeps::report::Report;
 use zinc_sweeps::shims::{on, setup};
-use zinc_sweeps::{against, compare, cost, markdown, output, parts, reading, report, session, table};
+use zinc_sweeps::{against, compare, cost, markdown, output, parts, reading, session, table};
 
 fn main() -> ExitCode {
     let cli = Cli::from_process();
-    if cli.print_schema {
-        return print(&report::schema_json(), 0);
+    if let Some(document) = cli.print_schema {
+        return print(&document.schema_json(), 0);
     }
     match &cli.command {
         None => {}

@@ -65,6 +65,9 @@ pub struct Measured {
     pub layer_notes: Vec<String>,
     /// Of a program with cases: each case with its answer.
     pub cases: BTreeMap<String, String>,
+    /// Of a traced run: the barriers that a pair of operations within one recording forces, by their number in it.
+    #[serde(default)]
+    pub forced: Vec<u64>,
 }
 
 impl Measured {
@@ -85,6 +88,7 @@ impl Measured {
             process: None,
             layer_notes: Vec::new(),
             cases: BTreeMap::new(),
+            forced: Vec::new(),
         }
     }
 }

@@ -57,6 +57,9 @@ pub enum Role {
     /// Another program than the one that is swept, for its gate's sake, in the application's own order. `stock` here is
     /// that program's reference.
     InOrder,
+    /// A policy on another program, with the reasons of its barriers traced: the drops are drawn from those that a pair
+    /// within one recording forces.
+    Traced,
     /// A correct policy under a permuted order.
     Shuffled,
     /// One of many repetitions, in order, to see how often something goes wrong.
@@ -116,6 +119,16 @@ impl RunSpec {
         RunSpec { round: n, ..RunSpec::new(Role::Soak, policy, Shuffle::Off) }
     }
 
+    /// The policy on `probe`'s program, with the reasons of its barriers.
+    pub fn traced(policy: Policy, probe: Probe) -> RunSpec {
+        RunSpec { probe, ..RunSpec::new(Role::Traced, policy, Shuffle::Off) }
+    }
+
+    /// The repetition without barriers and reversed, whose records must be bad.
+    pub fn soaking_control() -> RunSpec {
+        RunSpec::new(Role::Soak, Policy::None, Shuffle::Reverse)
+    }
+
     /// Whether the packet counter is to be in the process, on a driver where it can be: in the runs that are counted
     /// and not timed.
     pub fn counts_packets(&self) -> bool {
@@ -168,6 +181,7 @@ impl fmt::Display for RunSpec {
             Role::Packets => f.write_str(" (packets)"),
             Role::Short => f.write_str(" (short)"),
             Role::Soak => write!(f, " (soak {})", self.round + 1),
+            Role::Traced => f.write_str(" (traced)"),
             Role::WithoutLayer | Role::Timed | Role::InOrder | Role::Shuffled | Role::Drop => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! `report.json`: what the sweep did and what it concludes, for programs.
 //!
 //! The types here are the document. Its JSON Schema, `report.schema.json` beside this crate's manifest, is derived
-//! from them and a test keeps the two equal. `report.md` and the table in the terminal are made from the same value,
+//! from them ([`crate::schemas`]) and a test keeps the two equal. `report.md` and the table in the terminal are made from the same value,
 //! so that no two of them can disagree.
 //!
 //! The rule for versions is the layer report's: a field that readers may ignore keeps the number, anything else
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cost::score::PredictionScore;
 use crate::gates::{Mutation, Status, Verdict};
+use crate::plan::Shuffle;
 use crate::stats::Spread;
 use crate::stats::comparison::{Answer, Comparison};
 
@@ -121,6 +122,13 @@ pub struct SoakReport {
     pub model: String,
     /// The policy.
     pub policy: String,
+    /// The layer's order of operations.
+    #[serde(default = "in_order")]
+    pub shuffle: String,
+    /// Whether this is the control, a run without barriers and reversed: where none of its records is bad, the others say
+    /// nothing.
+    #[serde(default)]
+    pub control: bool,
     /// Tokens decoded; of an application without a number of tokens, its runs.
     pub tokens: u64,
     /// Records, each with a digest of its own: chunks of the text, or runs of an application.
@@ -133,6 +141,17 @@ pub struct SoakReport {
     pub rate: f64,
     /// The true share is below this with 95% confidence; with none bad, 3 in as many as there are records.
     pub bound: f64,
+}
+
+fn in_order() -> String {
+    Shuffle::Off.to_string()
+}
+
+impl SoakReport {
+    /// Whether this is a control in which nothing was bad.
+    pub fn is_blind(&self) -> bool {
+        self.control && self.bad == 0
+    }
 }
 
 /// The machine that ran the sweep.
@@ -472,7 +491,10 @@ impl Report {
             Verdict::Unproven | Verdict::Failed => false,
         };
         let gate_is_fine = |gate: &GateReport| !matches!(gate.status, Status::Fail | Status::Blind);
-        if !(self.complete && self.arms.iter().all(arm_is_fine) && self.gates.iter().all(gate_is_fine)) {
+        let blind = self.soaks.iter().any(SoakReport::is_blind);
+        if blind
+            || !(self.complete && self.arms.iter().all(arm_is_fine) && self.gates.iter().all(gate_is_fine))
+        {
             return 1;
         }
         if self.arms.iter().any(|arm| arm.verdict == Verdict::NotRun) { 3 } else { 0 }
@@ -486,45 +508,9 @@ impl Report {
     }
 }
 
-/// The JSON Schema of the document.
-pub fn schema_json() -> String {
-    // The types alone would let any number pass for the version.
-    let mut schema = schemars::schema_for!(Report).to_value();
-    schema["properties"]["schema"] = serde_json::json!({
-        "const": SCHEMA_VERSION,
-        "description": "The version of the document: raised when a field changes its meaning or goes away.",
-    });
-    let mut text = serde_json::to_string_pretty(&sorted(schema)).unwrap_or_default();
-    text.push('\n');
-    text
-}
-
-/// The same document with its fields in the order of the alphabet, whatever order the JSON library was built to keep.
-fn sorted(value: serde_json::Value) -> serde_json::Value {
-    use serde_json::Value;
-    match value {
-        Value::Object(fields) => {
-            let fields: BTreeMap<String, Value> = fields.into_iter().collect();
-            Value::Object(fields.into_iter().map(|(name, value)| (name, sorted(value))).collect())
-        }
-        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
-        other => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_committed_schema_is_that_of_the_types() {
-        let committed = include_str!("../report.schema.json");
-        assert!(
-            committed == schema_json(),
-            "report.schema.json is out of date; `cargo run -p zinc-sweeps --bin sweep -- --print-schema \
-             >sweeps/report.schema.json` renews it. Raise SCHEMA_VERSION if old readers would be misled."
-        );
-    }
 
     #[test]
     fn words_in_the_document_are_those_of_the_interface() {

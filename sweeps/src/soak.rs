@@ -4,13 +4,16 @@
 //! with a digest for every record (a chunk of the text, which the engine begins with nothing remembered), and counts the
 //! records that are not the reference's. Where none is bad the rate is not zero but unknown, and below 3/N with 95%
 //! confidence (the rule of three); where some are, the bound is Clopper's and Pearson's.
+//!
+//! A soak that sees nothing has to be able to see something: one more run, without barriers and reversed, is its control,
+//! and the rate of bad records there says that the digests tell.
 
 use statrs::distribution::{Beta, ContinuousCDF};
 use zinc_hazard::Policy;
 
 use crate::assemble::Target;
 use crate::outcome::{Measured, Observation};
-use crate::plan::Role;
+use crate::plan::{Role, RunSpec};
 use crate::report::SoakReport;
 use crate::stats::LEVEL;
 
@@ -24,9 +27,9 @@ pub fn bound(bad: u64, n: u64) -> f64 {
     }
 }
 
-/// What the soak of one policy gave; `None` where there was none.
-pub fn of(target: &Target, policy: Policy) -> Option<SoakReport> {
-    let soaked = |o: &&Observation| o.spec.role == Role::Soak && o.spec.policy == Some(policy);
+/// What the repetitions of `spec` gave; `None` where there was none.
+pub fn of(target: &Target, spec: &RunSpec) -> Option<SoakReport> {
+    let soaked = |o: &&Observation| o.spec.same_arm(spec);
     let runs: Vec<&Observation> = target.observations.iter().filter(soaked).collect();
     if runs.is_empty() {
         return None;
@@ -58,7 +61,9 @@ pub fn of(target: &Target, policy: Policy) -> Option<SoakReport> {
         driver: target.chosen.driver.clone(),
         device: target.chosen.device.name.clone(),
         model: target.model.clone(),
-        policy: policy.to_string(),
+        policy: spec.policy.map(|policy| policy.to_string()).unwrap_or_default(),
+        shuffle: spec.shuffle.to_string(),
+        control: spec.same_arm(&RunSpec::soaking_control()),
         tokens,
         records,
         bad,

@@ -71,6 +71,17 @@ pub fn render(report: &Report) -> String {
 pub fn soaks(report: &Report) -> Vec<String> {
     let line = |s: &SoakReport| {
         let failed = if s.failed > 0 { format!("; {} runs gave nothing", s.failed) } else { String::new() };
+        if s.control {
+            let worth = if s.is_blind() {
+                "NOT NOTICED: this soak could not have shown anything"
+            } else {
+                "noticed, as it must be"
+            };
+            return format!(
+                "Control of the soak on {}, {}: {}, shuffle {}: {} bad records of {}: {worth}{failed}",
+                s.device, s.model, s.policy, s.shuffle, s.bad, s.records
+            );
+        }
         format!(
             "Soak of {} on {}, {}: {} bad records of {}, over {} tokens; the true rate is below {:.1e} with 95% confidence{failed}",
             s.policy, s.device, s.model, s.bad, s.records, s.tokens, s.bound

@@ -17,6 +17,23 @@ fn sweep(folder: &Path, args: &[&str]) -> Ended {
         .run()
 }
 
+/// A document that obeys the schema which the program prints for it; a reader's, and not the writer's, notion of it.
+fn obeys(folder: &Path, path: &str, document: &str) -> Value {
+    let schema = sweep(folder, &[&format!("--print-schema={document}")]).succeeded().json();
+    let validator = jsonschema::validator_for(&schema).expect("a JSON Schema");
+    let value = read(&folder.join(path));
+    let errors: Vec<String> =
+        validator.iter_errors(&value).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(errors.is_empty(), "{path}: {errors:?}");
+    let mut other = value.clone();
+    other["schema"] = 999.into();
+    assert!(!validator.is_valid(&other), "{document}: any version is valid");
+    let mut other = value.clone();
+    other.as_object_mut().expect("an object").remove("device");
+    assert!(!validator.is_valid(&other), "{document}: a field may be missing");
+    value
+}
+
 fn read(path: &Path) -> Value {
     let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     serde_json::from_str(&text).expect("JSON")
@@ -35,9 +52,11 @@ fn a_prediction_is_made_from_costs_before_the_run_and_scored_by_it() {
     );
     assert!(folder.join("earlier/report.json").is_file(), "{}", earlier.transcript());
 
-    let measured = ["cost", "--require", "cpu", "--reps", "2", "--predict", "--out", "cost"];
+    let measured =
+        ["cost", "--driver", "lavapipe", "--require", "cpu", "--reps", "2", "--predict", "--out", "cost"];
     sweep(folder, &[&measured[..], &run].concat()).succeeded();
-    let cost = read(&folder.join("cost/cost.json"));
+    let cost = obeys(folder, "cost/cost.json", "cost");
+    obeys(folder, "cost/prediction.json", "prediction");
     assert_eq!(cost["proves_speed"], false, "a CPU device proves nothing");
     let points = cost["points"].as_array().expect("points");
     for scope in ["none", "execution", "shader", "buffer", "host", "all", "event", "in-kernel"] {
@@ -68,4 +87,38 @@ fn a_prediction_is_made_from_costs_before_the_run_and_scored_by_it() {
     assert!(scored.iter().any(|s| s["policy"] == "none" && s["correct"] == false));
     sweep(folder, &["cost", "--score", "report", "--out", "cost"]).succeeded();
     assert!(fs::read_to_string(folder.join("cost/score.md")).expect("score.md").contains("no change"));
+}
+
+#[test]
+fn the_driver_of_a_measurement_is_named_as_that_of_a_sweep() {
+    let folder = scratch();
+    let folder = folder.path();
+    let cost = |driver: &str, code: i32| {
+        let ended = sweep(folder, &["cost", "--driver", driver, "--reps", "1", "--out", "cost"]);
+        assert_eq!(ended.status.code(), Some(code), "{driver}: {}", ended.transcript());
+        ended.stderr
+    };
+    let said = cost("nvidia", 3);
+    assert!(said.contains("'nvidia' is not here") && said.contains("llvmpipe"), "{said}");
+    let said = cost("radv-shim:gfx1201", 3);
+    assert!(said.contains("records without executing"), "{said}");
+    let said = cost("icd:nowhere.json", 3);
+    assert!(said.contains("no manifest 'nowhere.json'"), "{said}");
+    assert!(cost("voodoo", 2).contains("unknown driver"));
+    assert!(!folder.join("cost").exists(), "nothing was measured, so nothing is written");
+
+    // A manifest that the loader does not find by itself: this machine's lavapipe under another name and no other driver.
+    let manifest = vulkan::lavapipe();
+    let ended = Child::new(artefacts::sweep())
+        .in_folder(folder)
+        .env("HOME", folder)
+        .env("VK_DRIVER_FILES", folder.join("none.json"))
+        .env("VK_ICD_FILENAMES", folder.join("none.json"))
+        .args(["cost", "--reps", "1", "--out", "cost", "--driver"])
+        .arg(format!("icd:{}", manifest.display()))
+        .limit(600)
+        .run()
+        .succeeded();
+    let cost = obeys(folder, "cost/cost.json", "cost");
+    assert!(cost["device"]["name"].as_str().expect("a name").contains("llvmpipe"), "{}", ended.transcript());
 }

@@ -91,3 +91,29 @@ fn the_engine_gives_the_same_bits_on_every_run() {
     assert_eq!(first["logits_digest"], second["logits_digest"]);
     assert_eq!(first["logits_digest"], each["logits_digest"], "how commands are recorded changes no bit");
 }
+
+#[test]
+fn a_soak_of_the_engine_finds_no_bad_record_and_its_control_without_barriers_is_full_of_them() {
+    let folder = scratch();
+    let soaked = Child::new(artefacts::sweep())
+        .envs(&vulkan::environment(folder.path()))
+        .in_folder(folder.path())
+        .args(["--policy", "alias-only", "--tokens", "32", "--ctx", "8", "--reps", "1", "--drops", "0"])
+        .args(["--soak", "128", "--out", "out"])
+        .limit(600)
+        .run()
+        .succeeded();
+    let text = fs::read_to_string(folder.path().join("out/report.json")).expect("report.json is written");
+    let report: Value = serde_json::from_str(&text).expect("report.json is JSON");
+    let soaks = report["soaks"].as_array().expect("a report has soaks");
+    assert_eq!(soaks.len(), 3, "{soaks:?}");
+    for soak in soaks.iter().filter(|s| s["control"] == false) {
+        // Four runs of four chunks each.
+        assert_eq!((soak["tokens"].as_u64(), soak["records"].as_u64()), (Some(128), Some(16)), "{soak}");
+        assert_eq!((soak["bad"].as_u64(), soak["bound"].as_f64()), (Some(0), Some(3.0 / 16.0)), "{soak}");
+    }
+    let control = soaks.iter().find(|s| s["control"] == true).expect("a control");
+    assert_eq!((&control["policy"], &control["shuffle"]), (&"none".into(), &"reverse".into()));
+    assert_eq!((control["records"].as_u64(), control["bad"].as_u64()), (Some(4), Some(4)), "{control}");
+    assert!(soaked.stdout.contains("Control of the soak"), "{}", soaked.transcript());
+}

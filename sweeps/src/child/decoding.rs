@@ -79,5 +79,6 @@ pub(super) fn read_result(stdout: &[u8], device_name: &str) -> Outcome {
         process: None,
         layer_notes: Vec::new(),
         cases,
+        forced: Vec::new(),
     })
 }

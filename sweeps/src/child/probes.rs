@@ -5,7 +5,7 @@
 //! what was asked here as everywhere. Synchronization validation runs on the oracles' own driver, since what it judges is
 //! what is recorded and not what a device makes of it, and with their loader, which is as new as it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,7 +21,7 @@ use crate::environment;
 use crate::error::SweepError;
 use crate::gate::Probe;
 use crate::outcome::{Failure, Measured, Outcome};
-use crate::plan::{RunSpec, SETUP_TOKENS};
+use crate::plan::{Role, RunSpec, SETUP_TOKENS};
 
 /// The name of Khronos validation's layer.
 const VALIDATION: &str = "VK_LAYER_KHRONOS_validation";
@@ -59,6 +59,14 @@ impl Engine<'_> {
         let mut env = self.environment(spec, job, folder.path());
         let path = folder.path().to_string_lossy().replace('%', "%%");
         environment::set(&mut env, "ZINC_BARRIER_REPORT", format!("{path}/%p-%d.json").into());
+        let traces = folder.path().with_extension("traces");
+        if spec.role == Role::Traced {
+            if let Err(error) = std::fs::create_dir(&traces) {
+                return Ok(Err(Failure::Start(format!("no folder for the layer's trace: {error}"))));
+            }
+            let path = traces.to_string_lossy().replace('%', "%%");
+            environment::set(&mut env, "ZINC_BARRIER_TRACE", format!("{path}/%p-%d.jsonl").into());
+        }
         let display;
         let mut command = match spec.probe {
             Probe::Main => return Ok(Err(Failure::Start("this program has no cases".into()))),
@@ -86,11 +94,13 @@ impl Engine<'_> {
             Ok(cases) => cases,
             Err(failure) => return Ok(Err(failure)),
         };
+        let forced = if spec.role == Role::Traced { forced(&traces) } else { Vec::new() };
         // What runs on the oracles' driver or chooses for itself need not be on the device that is swept.
         let device = Some(job.device_name.as_str())
             .filter(|_| !matches!(spec.probe, Probe::BackendOps | Probe::Validation));
         Ok(layer::read_reports(spec, folder.path(), device).map(|(report, counts)| Measured {
             cases,
+            forced,
             counts: Some(counts),
             layer_notes: report.notes,
             ..Measured::nothing(1)
@@ -235,6 +245,25 @@ fn scenes(stdout: &str, digest: &str) -> Option<Cases> {
     scenes.iter().map(|(name, scene)| Some((name.clone(), scene.get(digest)?.as_str()?.into()))).collect()
 }
 
+/// The barriers, by their number in a recording, that a pair of operations in it forces. Those that are due to what came
+/// before or comes behind are none of them: where a program waits between two submissions, as tests of operators do, nothing
+/// could show their loss.
+fn forced(traces: &Path) -> Vec<u64> {
+    let files = std::fs::read_dir(traces).into_iter().flatten().flatten();
+    let texts: Vec<String> = files.filter_map(|file| std::fs::read_to_string(file.path()).ok()).collect();
+    let mut numbers = BTreeSet::new();
+    for line in texts.iter().flat_map(|text| text.lines()) {
+        let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
+        let before = line["emissions_before"].as_u64().unwrap_or(0);
+        for (n, emission) in (before..).zip(line["emissions"].as_array().into_iter().flatten()) {
+            if emission["kind"].as_str().is_some_and(|kind| ["raw", "war", "waw"].contains(&kind)) {
+                numbers.insert(n);
+            }
+        }
+    }
+    numbers.into_iter().collect()
+}
+
 /// How often each sort of hazard is reported.
 fn hazards(said: &str) -> Cases {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
@@ -275,6 +304,17 @@ mod tests {
                     Validation Error: [ SYNC-HAZARD-READ-AFTER-WRITE ] y\nSYNC-HAZARD-WRITE-AFTER-WRITE(z)";
         assert_eq!(pairs(&hazards(said)), [("READ-AFTER-WRITE", "2"), ("WRITE-AFTER-WRITE", "1")]);
         assert!(hazards("all is well").is_empty());
+    }
+
+    #[test]
+    fn barriers_that_only_what_is_outside_of_a_recording_forces_are_not_among_the_forced() {
+        let folder = tempfile::tempdir().unwrap();
+        let lines = "{\"emissions_before\":0,\"emissions\":[{\"kind\":\"prefix\"},{\"kind\":\"raw\"}]}\n\
+                     {\"emissions_before\":2,\"emissions\":[{\"kind\":\"flush\"},{\"kind\":\"war\"}]}\nnot a line\n";
+        std::fs::write(folder.path().join("1-0.jsonl"), lines).unwrap();
+        std::fs::write(folder.path().join("1-1.jsonl"), "{\"emissions\":[{\"kind\":\"waw\"}]}").unwrap();
+        assert_eq!(forced(folder.path()), [0, 1, 3]);
+        assert_eq!(forced(&folder.path().join("nowhere")), [] as [u64; 0]);
     }
 
     #[test]

@@ -5,11 +5,17 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::Require;
+use crate::drivers::DriverSpec;
 use crate::plan::SETUP_TOKENS;
 
 /// `sweep cost`: measures; with `--predict`, also predicts; with `--score`, scores what was predicted.
 #[derive(Debug, Clone, Args)]
 pub struct CostArgs {
+    /// A driver as the sweep itself takes it: lavapipe, radv, honeykrisp, nvidia, name:SUBSTRING, patched:NAME or
+    /// icd:MANIFEST; its best device [default: of any driver]. One that only records has nothing to time
+    #[arg(long, value_name = "DRIVER", default_value = "auto", conflicts_with_all = ["device", "from", "score"])]
+    pub driver: DriverSpec,
+
     /// The device: its number, or part of its name [default: the best kind that is there]
     #[arg(long, value_name = "INDEX|NAME")]
     pub device: Option<String>,

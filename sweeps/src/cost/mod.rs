@@ -11,6 +11,7 @@
 //! barriers.
 
 pub mod arguments;
+mod device;
 pub mod document;
 pub mod fit;
 pub mod gpu;
@@ -28,10 +29,9 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use zinc_engine::results::{self, DeviceKind};
-use zinc_engine::vk::{self, Device, Instance, Kind, Selector};
+use zinc_engine::results::DeviceKind;
+use zinc_engine::vk::{self, Device};
 
-use crate::cli::Require;
 use crate::error::SweepError;
 use crate::host;
 use crate::output::Folder;
@@ -67,7 +67,7 @@ pub fn run(args: &CostArgs, stop: &AtomicBool) -> Result<String, SweepError> {
             cost
         }
         None => {
-            let device = open(args)?;
+            let device = device::open(args)?;
             let folder = Folder::prepare(&args.out, &["cost.json", "cost.md", "cost.svg"])?;
             let cost = measured(args, &device, stop)?;
             folder.replace("cost.json", &cost.to_json())?;
@@ -101,19 +101,6 @@ fn draw(cost: &Cost, folder: &Folder) -> Result<(), SweepError> {
     })?;
     folder.replace("cost.md", &words::render(cost))?;
     folder.replace("cost.svg", &svg)
-}
-
-fn open(args: &CostArgs) -> Result<Rc<Device>, SweepError> {
-    let instance = Instance::new().map_err(of_vulkan)?;
-    let devices = instance.devices().map_err(of_vulkan)?;
-    let known: Vec<results::Device> = devices.iter().map(|d| d.device.clone()).collect();
-    let selector: Option<Selector> = args.device.as_ref().and_then(|text| text.parse().ok());
-    let require = args.require.map(|r| match r {
-        Require::Gpu => Kind::Gpu,
-        Require::Cpu => Kind::Cpu,
-    });
-    let chosen = vk::choose(&known, selector.as_ref(), require).map_err(of_vulkan)?;
-    Device::new(instance, devices[chosen].clone()).map_err(of_vulkan)
 }
 
 fn measured(args: &CostArgs, device: &Rc<Device>, stop: &AtomicBool) -> Result<Cost, SweepError> {

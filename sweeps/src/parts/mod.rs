@@ -8,7 +8,7 @@
 //! reference is run once for each arm, and in the merged report each arm stands with its own.
 
 mod merge;
-mod plan;
+pub mod plan;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;

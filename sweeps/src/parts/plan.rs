@@ -16,7 +16,7 @@ use crate::output::Folder;
 use crate::session::{EMBEDDED, beside};
 
 /// The version of the document.
-const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 1;
 
 /// A sweep in arms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -107,7 +107,7 @@ pub fn plan(args: &PlanArgs) -> Result<String, SweepError> {
 impl Plan {
     fn of(options: &[String]) -> Result<Plan, SweepError> {
         let cli = Cli::from_options(options).map_err(|e| SweepError::Usage(e.to_string()))?;
-        if cli.command.is_some() || cli.knobs || cli.print_schema {
+        if cli.command.is_some() || cli.knobs || cli.print_schema.is_some() {
             return Err(SweepError::Usage("a plan takes the options of a sweep and no other command".into()));
         }
         for own in ["--out", "--resume"] {

@@ -97,13 +97,36 @@ impl Sweep<'_> {
         let rounds = u32::try_from(wanted.div_ceil(tokens)).unwrap_or(u32::MAX);
         let correct = targets[i].0.policies.iter().copied().filter(|p| p.is_correct());
         let policies: Vec<Policy> = std::iter::once(Policy::Stock).chain(correct).collect();
-        self.progress.expect(i64::from(rounds) * policies.len() as i64);
+        self.progress.expect(i64::from(rounds) * policies.len() as i64 + 1);
         for policy in policies {
             for n in 0..rounds {
                 self.make(targets, i, &RunSpec::soaking(policy, n))?;
             }
         }
-        Ok(())
+        self.make(targets, i, &RunSpec::soaking_control())
+    }
+
+    /// Which barriers to withhold under `policy`. Of another program than the one that is swept, only some have to be there:
+    /// a traced run tells which a pair within one recording forces, and the drops are drawn from those.
+    fn drops(
+        &mut self,
+        targets: &mut [(Target, Job)],
+        i: usize,
+        policy: Policy,
+        probe: Probe,
+    ) -> Result<Vec<u64>, SweepError> {
+        let (count, seed) = (self.cli.drops, self.cli.seed);
+        if probe == Probe::Main {
+            let emitted = emitted_per_submission(&targets[i].0, policy);
+            return Ok(emitted.map_or_else(Vec::new, |emitted| sample(emitted, count, seed)));
+        }
+        self.progress.expect(1);
+        self.make(targets, i, &RunSpec::traced(policy, probe))?;
+        let forced = match targets[i].0.observations.last().map(|o| &o.outcome) {
+            Some(Ok(traced)) => &traced.forced[..],
+            _ => &[],
+        };
+        Ok(sample(forced.len() as u64, count, seed).into_iter().map(|n| forced[n as usize]).collect())
     }
 
     /// Single drops, each tried under one order after the other until the strictest gate notices. A policy that has
@@ -116,10 +139,9 @@ impl Sweep<'_> {
         probe: Probe,
     ) -> Result<(), SweepError> {
         let wanted = i64::from(self.cli.drops);
-        let target = &targets[i].0;
-        let ks = match (sound(target, policy, probe), emitted_per_submission(target, policy, probe)) {
-            (true, Some(emitted)) => sample(emitted, self.cli.drops, self.cli.seed),
-            _ => Vec::new(),
+        let ks = match sound(&targets[i].0, policy, probe) && self.cli.drops > 0 {
+            true => self.drops(targets, i, policy, probe)?,
+            false => Vec::new(),
         };
         self.progress.expect(ks.len() as i64 - wanted);
         for k in ks {
@@ -155,18 +177,14 @@ fn sound(target: &Target, policy: Policy, probe: Probe) -> bool {
     !failed && evidence.reference_of(probe).is_some() && !evidence.gates_of(probe).any(fails)
 }
 
-/// Barriers that the policy emits for one submission: the layer counts the barrier to withhold anew after each of them.
+/// Barriers that the policy emits for one submission of the program that is swept: the layer counts the barrier to withhold anew after each of them.
 /// The engine says how many submissions a token takes. Of an application there is the mean, in the runs by which it is
 /// compared: a barrier beyond the end of a short submission is withheld from the longer ones.
-fn emitted_per_submission(target: &Target, policy: Policy, probe: Probe) -> Option<u64> {
-    let tells = probe == Probe::Main && target.measure.is_none();
-    let role = match (tells, probe) {
-        (true, _) => Role::Timed,
-        (false, Probe::Main) => Role::Shuffled,
-        (false, _) => Role::InOrder,
-    };
+fn emitted_per_submission(target: &Target, policy: Policy) -> Option<u64> {
+    let tells = target.measure.is_none();
+    let role = if tells { Role::Timed } else { Role::Shuffled };
     let of_policy = |o: &&Observation| {
-        (o.spec.policy, o.spec.role, o.spec.knob, o.spec.probe) == (Some(policy), role, 0, probe)
+        (o.spec.policy, o.spec.role, o.spec.knob, o.spec.probe) == (Some(policy), role, 0, Probe::Main)
     };
     let (spec, m) = target
         .observations

@@ -5,7 +5,8 @@
 # (without, POLICY, POLICY,shuffle=S, POLICY,shuffle=S,drop=K, POLICY,setup), holds one word of the list at the end; behaviour/drop
 # stands for all drops that have none of their own. behaviour/knobs is what the driver announces. Every run is logged.
 #
-# As the first argument says, it also plays the programs of other gates: ops, backend-ops, pictures; and the engine with
+# POLICY,soak is a repetition. As the first argument says, it also plays the programs of other gates: ops, backend-ops,
+# pictures (POLICY,window in a window); and the engine with
 # validation below the layer, where VK_INSTANCE_LAYERS says so. Their runs have the program's name at the end.
 set -u
 here=$(dirname "$0")
@@ -40,8 +41,14 @@ tokens=32
 validated=0
 if [[ ":${VK_INSTANCE_LAYERS-}:" == *:VK_LAYER_KHRONOS_validation:* ]]; then
   validated=1 run+=,validation
+elif [[ "$*" == *--window* ]]; then
+  run+=,window
+  # A window needs a display that somebody started.
+  [[ -n ${DISPLAY-} ]] || { echo "error: no display" >&2; exit 3; }
 elif [[ $1 != perplexity && $1 != app ]]; then
   run+=,$1
+elif [[ "$*" == *--record-digests* ]]; then
+  run+=,soak
 elif [[ "$*" == *"--tokens 5"* ]]; then
   tokens=5 run+=,setup
 fi
@@ -51,6 +58,12 @@ echo "$run: $*${LP_LATE_COMPUTE+ LP_LATE_COMPUTE=$LP_LATE_COMPUTE}" >>"$here/log
 tok_s=16.0
 [[ -e $here/behaviour/noisy ]] && tok_s=$((8 + 9 * ($(wc -l <"$here/log") * 7 % 5)))
 
+# Of another program than the engine, barrier 0 orders it against what is long over: its loss shows nowhere.
+[[ $drop == 0 && $1 != perplexity && $1 != app ]] && how=right
+[[ -n ${ZINC_BARRIER_TRACE-} ]] && cat >"$(dirname "$ZINC_BARRIER_TRACE")/1-0.jsonl" <<'JSON'
+{"emissions_before": 0, "emissions": [{"kind": "prefix"}, {"kind": "raw"}, {"kind": "war"}, {"kind": "raw"}]}
+JSON
+
 # An in-order machine: a missing barrier shows only where the order was permuted.
 digest=right
 [[ $shuffle != off && ($policy == none || -n $drop) ]] && digest=wrong
@@ -58,7 +71,7 @@ digest=right
 [[ ${LP_LATE_COMPUTE-0} != 0 && $policy == none ]] && digest=wrong
 [[ ${LP_LATE_COMPUTE-} == 13 && $digest == right ]] && digest=other
 perplexity=4.25
-how=
+how=${how-}
 if [[ -e $here/behaviour/$run ]]; then
   how=$(<"$here/behaviour/$run")
 elif [[ -n $drop && -e $here/behaviour/drop ]]; then

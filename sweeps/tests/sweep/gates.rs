@@ -35,6 +35,11 @@ fn every_gate_passes_what_is_right_and_says_how_many_drops_it_noticed() {
         assert_eq!((mutation.caught, mutation.tried), (3, 3), "{gate}");
         assert_eq!(arm(&swept, "alias-only").gates[gate].mutation.unwrap().caught, 3);
     }
+    // Drawn from those that the trace says are forced, all of which a gate can notice; the first barrier is not.
+    let dropped =
+        |run: &&String| run.contains("drop=") && GATES.iter().any(|(_, p)| run.ends_with(&format!(",{p}")));
+    assert!(bench.runs().iter().filter(dropped).all(|run| !run.contains("drop=0,")), "{:?}", bench.runs());
+    assert_eq!(bench.runs().iter().filter(dropped).count(), 3 * GATES.len());
     // What other programs do is no part of the arm's own table.
     let arms = &swept.report().arms;
     assert_eq!(arms.iter().filter(|a| a.policy.as_deref() == Some("alias-only")).count(), 5, "{arms:?}");
@@ -120,11 +125,47 @@ fn a_soak_without_a_bad_record_says_what_the_rate_is_below() {
     let soak = swept.report().soaks.iter().find(|s| s.policy == "alias-only").unwrap();
     assert_eq!((soak.records, soak.bad, soak.failed), (2, 0, 0));
     assert!(swept.stdout.contains("Soak of alias-only"), "{}", swept.stdout);
+    let control = swept.report().soaks.iter().find(|s| s.control).unwrap();
+    assert_eq!((control.policy.as_str(), control.shuffle.as_str()), ("none", "reverse"));
+    assert_eq!((control.records, control.bad), (2, 1), "the stand-in has one record that is always right");
     let args = ["--policy", "alias-only", "--soak", "320", "--tokens", "32", "--drops", "0"];
     let swept = bench.sweep(&args).expect(0);
     let soak = swept.report().soaks.iter().find(|s| s.policy == "alias-only").unwrap();
     assert_eq!((soak.tokens, soak.records, soak.bad), (320, 20, 0));
     assert!((soak.bound - 3.0 / 20.0).abs() < 1e-12);
+}
+
+#[test]
+fn a_soak_whose_control_shows_nothing_is_blind_and_the_sweep_does_not_end_well() {
+    let args = ["--policy", "alias-only", "--soak", "100", "--drops", "0"];
+    let bench = Bench::new().with("none,shuffle=reverse,soak", "right");
+    let swept = bench.sweep(&args).expect(1);
+    assert_eq!(swept.verdict("alias-only", "off").0, "verified", "the gates' own control was noticed");
+    assert!(swept.stdout.contains("NOT NOTICED"), "{}", swept.stdout);
+    // A control that crashes shows as little.
+    let swept = Bench::new().with("none,shuffle=reverse,soak", "segv").sweep(&args).expect(1);
+    let control = swept.report().soaks.iter().find(|s| s.control).unwrap();
+    assert_eq!((control.records, control.failed), (0, 1));
+}
+
+#[test]
+fn the_window_gate_refutes_a_picture_that_is_wrong_on_the_screen_only_and_has_a_control() {
+    let swept = sweep(&Bench::new(), "bits,window", &[]).expect(0);
+    let passed =
+        swept.report().gates.iter().find(|g| g.gate == "window" && g.policy == "alias-only").unwrap();
+    assert_eq!((passed.control_caught, passed.mutation.as_ref().unwrap().caught), (Some(true), 3));
+
+    // Off-screen all is well.
+    let bench = Bench::new().with("alias-only,window", "wrong");
+    let swept = sweep(&bench, "graphics,window", &["--drops", "0"]).expect(1);
+    let (word, reason) = swept.gate("window", "alias-only");
+    assert!(word == "fail" && reason.contains("mips"), "{word}, {reason}");
+    assert_eq!(swept.gate("graphics", "alias-only").0, "pass");
+    assert_eq!(swept.verdict("alias-only", "off").0, "refuted");
+
+    let bench = Bench::new().with("none,shuffle=reverse,window", "right");
+    let swept = sweep(&bench, "bits,window", &["--drops", "0"]).expect(1);
+    assert_eq!(swept.gate("window", "alias-only").0, "blind");
 }
 
 #[test]

@@ -27,6 +27,18 @@ fn planned() -> Bench {
 }
 
 #[test]
+fn a_plan_obeys_its_schema_and_one_without_its_hash_does_not() {
+    let bench = planned();
+    let schema = serde_json::from_str(&zinc_sweeps::schemas::Document::Plan.schema_json()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let text = std::fs::read_to_string(bench.path("plan.json")).unwrap();
+    let mut plan: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(validator.is_valid(&plan), "{text}");
+    plan.as_object_mut().unwrap().remove("hash");
+    assert!(!validator.is_valid(&plan));
+}
+
+#[test]
 fn the_arms_of_a_plan_join_to_one_report_and_a_hole_is_named() {
     let bench = planned();
     sweep(&bench, &["run", "plan.json", "--arm", "1", "--out", "parts/1"], 0);

@@ -2,6 +2,8 @@
 
 use std::process::Output;
 
+use zinc_sweeps::schemas::Document;
+
 use crate::bench::Bench;
 
 const MAIN_JOB: [&str; 2] = ["--policy", "alias-only"];
@@ -82,7 +84,7 @@ fn rounds_go_on_until_the_precision_is_reached_and_not_longer() {
 
 #[test]
 fn a_report_obeys_its_schema_and_one_without_a_field_does_not() {
-    let schema: serde_json::Value = serde_json::from_str(&zinc_sweeps::report::schema_json()).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(&Document::Report.schema_json()).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     // With arms of all sorts: verified, incorrect by design, refuted, failed.
     let bench = Bench::new().with("every", "wrong").with("alias-only,shuffle=reverse", "exit");
@@ -103,6 +105,52 @@ fn a_report_obeys_its_schema_and_one_without_a_field_does_not() {
         change(&mut other);
         assert!(other != report && !validator.is_valid(&other));
     }
+}
+
+#[test]
+fn every_recorded_document_obeys_its_schema() {
+    let recorded = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/runs");
+    let mut seen = [(Document::Report, 0), (Document::Cost, 0), (Document::Prediction, 0)];
+    let mut folders = vec![recorded];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let which = match path.file_name().unwrap().to_str().unwrap() {
+                "report.json" => 0,
+                "cost.json" => 1,
+                "prediction.json" => 2,
+                _ => continue,
+            };
+            let schema = serde_json::from_str(&seen[which].0.schema_json()).unwrap();
+            let document = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+            let errors = jsonschema::validator_for(&schema).unwrap().iter_errors(&document).count();
+            assert_eq!(errors, 0, "{}", path.display());
+            seen[which].1 += 1;
+        }
+    }
+    assert!(seen.iter().all(|(_, n)| *n > 0), "{seen:?}");
+}
+
+#[test]
+fn the_schema_of_each_document_is_printed_and_a_document_that_is_none_is_a_usage_error() {
+    let bench = Bench::new();
+    for (argument, document) in [
+        ("--print-schema", Document::Report),
+        ("--print-schema=report", Document::Report),
+        ("--print-schema=cost", Document::Cost),
+        ("--print-schema=prediction", Document::Prediction),
+        ("--print-schema=plan", Document::Plan),
+    ] {
+        let output = on_reports(&bench, &[argument]);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), document.schema_json(), "{argument}");
+    }
+    let output = on_reports(&bench, &["--print-schema=novel"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("prediction"));
 }
 
 #[test]
