@@ -359,7 +359,8 @@ unsafe fn dispatch(buffer: vk::CommandBuffer, grid: Grid) {
             if let Some((capture, workgroups)) = device.capture.as_ref().zip(grid.workgroups()) {
                 capture.dispatch(pipeline, &state.recorder.bound, find, workgroups);
             }
-            let grid = if device.is_tight() { grid.workgroups() } else { None };
+            let grid =
+                if device.is_tight() { grid.workgroups().map(|g| (g, &device.addresses)) } else { None };
             state.recorder.dispatch(pipeline, find, arguments, grid)
         },
         |state| {

@@ -1,6 +1,7 @@
 //! One `VkDevice`: the functions below, the records of its objects, its settings and its sums.
 
 use crate::abi::DispatchKey;
+use crate::addresses::Addresses;
 use crate::audit::Audit;
 use crate::capture::Capture;
 use crate::descriptors::{Resolve, Set, SetLayout};
@@ -95,6 +96,8 @@ pub struct Device {
     pub memories: Table<Memory>,
     /// `VkBuffer`.
     pub buffers: Table<Buffer>,
+    /// Where the buffers are that the application knows the addresses of; only with tight ranges.
+    pub addresses: Addresses,
     /// `VkBufferView`.
     pub views: Table<BufferView>,
     /// `VkImage`.
@@ -163,6 +166,7 @@ impl Device {
             robust_writes,
             memories: Table::default(),
             buffers: Table::default(),
+            addresses: Addresses::default(),
             views: Table::default(),
             images: Table::default(),
             image_views: Table::default(),

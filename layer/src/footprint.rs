@@ -5,12 +5,15 @@
 //!
 //! With tight ranges (rule 16) the shader says which part of what is bound it reaches with this dispatch's push constants
 //! and workgroups. That part counts only where all of it lies within what is bound: beyond, robustness may redirect an
-//! access to anywhere in the range, or in the buffer (rule 11), and what is bound counts as without it.
+//! access to anywhere in the range, or in the buffer (rule 11), and what is bound counts as without it. So it is with what is
+//! reached by address (rule 8): what lies within a buffer is that part of it, what comes from an address that is known when
+//! the dispatch is recorded lies in the buffers around that, and anything else is anywhere.
 
+use crate::addresses::Reached;
 use crate::descriptors::{Set, Slot};
 use crate::memory::Buffer;
 use crate::pipelines::Pipeline;
-use crate::tight::{Part, Reach};
+use crate::tight::{Part, Pointed, Reach};
 use ash::vk;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -59,7 +62,7 @@ pub fn unknown_dispatch() -> [Access; 2] {
 }
 
 /// Appends the accesses of a dispatch to `out`; `dispatch` is what tight ranges are worked out with, where they are wanted
-/// and its workgroups are known.
+/// and its workgroups are known, and `place` finds what it reaches by address.
 ///
 /// # Errors
 ///
@@ -71,9 +74,10 @@ pub fn of_dispatch<'a>(
     find: impl Fn(vk::DescriptorSet) -> Option<&'a Set>,
     rules: Rules,
     dispatch: Option<&Dispatch<'_>>,
+    mut place: impl FnMut(Reached) -> Range,
     out: &mut Vec<Access>,
 ) -> Result<(), Unresolved> {
-    let parts = dispatch.zip(pipeline.tight.as_ref()).and_then(|(dispatch, tight)| tight.parts(dispatch));
+    let touched = dispatch.zip(pipeline.tight.as_ref()).and_then(|(dispatch, tight)| tight.touched(dispatch));
     let shader = pipeline.shader.as_ref().ok_or(Unresolved)?;
     let whole_writes = pipeline.robust_writes && !rules.trust_out_of_bounds;
     let mut last: Option<(u32, &Set, &[u32])> = None;
@@ -94,12 +98,30 @@ pub fn of_dispatch<'a>(
             }
         };
         last = Some((binding.set, set, offsets));
-        let part = parts.and_then(|parts| parts.get(number)).unwrap_or(&Part::WHOLE);
+        let part = touched.and_then(|t| t.parts.get(number)).unwrap_or(&Part::WHOLE);
         of_binding(binding, (set, offsets), part, (rules.granule, whole_writes), out)?;
     }
-    // Device addresses are one class: anywhere, in the direction the shader has (rule 8).
-    push(out, shader.addresses, Flags::SHADER_STORAGE_READ, Range::Anywhere, Range::Anywhere);
+    match touched {
+        // What is not followed is anywhere, in the direction that the shader has (rule 8).
+        None => push(out, shader.addresses, Flags::SHADER_STORAGE_READ, Range::Anywhere, Range::Anywhere),
+        Some(touched) => touched.pointed.iter().for_each(|p| of_address(p, &mut place, out)),
+    }
     Ok(())
+}
+
+/// Appends what is reached by addresses of one origin.
+fn of_address(pointed: &Pointed, place: &mut impl FnMut(Reached) -> Range, out: &mut Vec<Access>) {
+    let mut range = |reached: Option<Reached>| {
+        let found = reached.map_or(Range::Anywhere, &mut *place);
+        match pointed.from {
+            Some(from) if found == Range::Anywhere && reached != Some(from) => place(from),
+            _ => found,
+        }
+    };
+    let (read, written) = (pointed.read.map(&mut range), pointed.write.map(&mut range));
+    let direction = Direction { read: read.is_some(), write: written.is_some() };
+    let otherwise = Range::Anywhere;
+    push(out, direction, Flags::SHADER_STORAGE_READ, read.unwrap_or(otherwise), written.unwrap_or(otherwise));
 }
 
 fn of_binding(

@@ -33,6 +33,8 @@ hooks! { find;
     "vkDestroyBuffer" => o::destroy_buffer: vk::PFN_vkDestroyBuffer;
     "vkBindBufferMemory" => o::bind_buffer_memory: vk::PFN_vkBindBufferMemory;
     "vkBindBufferMemory2" | "vkBindBufferMemory2KHR" => o::bind_buffer_memory2: vk::PFN_vkBindBufferMemory2;
+    "vkGetBufferDeviceAddress" | "vkGetBufferDeviceAddressKHR" | "vkGetBufferDeviceAddressEXT" =>
+        o::get_buffer_device_address: vk::PFN_vkGetBufferDeviceAddress;
     "vkCreateBufferView" => o::create_buffer_view: vk::PFN_vkCreateBufferView;
     "vkDestroyBufferView" => o::destroy_buffer_view: vk::PFN_vkDestroyBufferView;
     "vkCreateDescriptorSetLayout" => o::create_descriptor_set_layout: vk::PFN_vkCreateDescriptorSetLayout;

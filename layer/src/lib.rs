@@ -10,6 +10,7 @@
 //! failure the layer passes everything through.
 
 mod abi;
+mod addresses;
 mod asked;
 mod audit;
 mod bindings;

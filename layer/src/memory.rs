@@ -142,6 +142,11 @@ impl Buffer {
         Buffer { size: info.size, placeable: !info.flags.intersects(odd), place: OnceLock::new() }
     }
 
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
     /// The buffer is bound to `memory` at `offset`; `None` when the layer can't say where.
     pub fn bind(&self, memory: Option<Memory>, offset: u64) {
         let place = match memory {

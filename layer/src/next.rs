@@ -64,6 +64,8 @@ next_functions! {
     destroy_buffer: vk::PFN_vkDestroyBuffer = "vkDestroyBuffer";
     bind_buffer_memory: vk::PFN_vkBindBufferMemory = "vkBindBufferMemory";
     bind_buffer_memory2: vk::PFN_vkBindBufferMemory2 = "vkBindBufferMemory2" | "vkBindBufferMemory2KHR";
+    get_buffer_device_address: vk::PFN_vkGetBufferDeviceAddress =
+        "vkGetBufferDeviceAddress" | "vkGetBufferDeviceAddressKHR" | "vkGetBufferDeviceAddressEXT";
     create_buffer_view: vk::PFN_vkCreateBufferView = "vkCreateBufferView";
     destroy_buffer_view: vk::PFN_vkDestroyBufferView = "vkDestroyBufferView";
     create_descriptor_set_layout: vk::PFN_vkCreateDescriptorSetLayout = "vkCreateDescriptorSetLayout";

@@ -133,6 +133,7 @@ pub unsafe extern "system" fn destroy_buffer(
     allocator: Allocator<'_>,
 ) {
     destroy!(device.destroy_buffer(buffer, allocator), |d| {
+        d.addresses.forget(buffer);
         d.buffers.remove(buffer);
     })
 }
@@ -164,6 +165,27 @@ pub unsafe extern "system" fn bind_buffer_memory2(
             }
         }
     })
+}
+
+pub unsafe extern "system" fn get_buffer_device_address(
+    device: vk::Device,
+    info: *const vk::BufferDeviceAddressInfo<'_>,
+) -> vk::DeviceAddress {
+    // SAFETY: the application's own arguments, passed on; the buffer is alive and bound (VUID 02600).
+    unsafe {
+        let Some(known) = device_of(device) else { return 0 };
+        let Some(next) = known.next.get_buffer_device_address else { return 0 };
+        let address = next(device, info);
+        if known.is_tight() {
+            catch(|| {
+                let buffer = (*info).buffer;
+                let record = known.buffers.get(buffer)?;
+                known.addresses.told(buffer, address, record.size(), record.extent(0, None));
+                Some(())
+            });
+        }
+        address
+    }
 }
 
 pub unsafe extern "system" fn create_buffer_view(

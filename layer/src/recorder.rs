@@ -3,6 +3,7 @@
 //! The recorder decides and counts; it never calls Vulkan. `commands` feeds it what the application records and
 //! carries out its answers. So everything here can be tested without a driver.
 
+use crate::addresses::{Addresses, Seen};
 use crate::asked::Asked;
 use crate::descriptors::Set;
 use crate::footprint::{self, BoundSet, Rules};
@@ -12,7 +13,7 @@ use crate::script::Script;
 use crate::trace::Witnesses;
 use ash::vk;
 use std::sync::Arc;
-use zinc_hazard::{Access, Barrier, Due, Nature, Plan, Planner, Policy, Step, Verdict};
+use zinc_hazard::{Access, Barrier, Due, Nature, Plan, Planner, Policy, Range, Step, Verdict};
 use zinc_reflect::Dispatch;
 use zinc_report::{Counts, Hazards};
 
@@ -83,6 +84,8 @@ pub struct Recorder {
     /// Of the secondary command buffers executed.
     executed: Counts,
     scratch: Vec<Access>,
+    /// Where addresses led.
+    seen: Seen,
     /// Everything as recorded and as issued, where somebody wants to know.
     journal: Option<Box<Journal>>,
 }
@@ -115,6 +118,7 @@ impl Recorder {
             counted: Counts::default(),
             executed: Counts::default(),
             scratch: Vec::new(),
+            seen: Seen::default(),
             journal: None,
         }
     }
@@ -215,13 +219,13 @@ impl Recorder {
 
     /// A dispatch comes next, of `pipeline`, which is bound if it is known, and of the sets that are; `find` looks one up.
     /// `arguments` is what an indirect dispatch reads; `grid` the first workgroup and their number, where tight ranges
-    /// are wanted and they are known.
+    /// are wanted and they are known, with the device's addresses.
     pub fn dispatch<'a>(
         &mut self,
         pipeline: Option<&Pipeline>,
         find: impl Fn(vk::DescriptorSet) -> Option<&'a Set>,
         arguments: Option<Access>,
-        grid: Option<([u32; 3], [u32; 3])>,
+        grid: Option<(([u32; 3], [u32; 3]), &Addresses)>,
     ) -> Step {
         self.counted.dispatches += 1;
         let mut accesses = std::mem::take(&mut self.scratch);
@@ -237,8 +241,14 @@ impl Recorder {
                         None => Nature::Stays,
                     };
                     let Bound { sets, push_constants, .. } = &self.bound;
-                    let dispatch = grid.map(|(base, groups)| Dispatch { push_constants, groups, base });
-                    footprint::of_dispatch(pipeline, sets, find, self.rules, dispatch.as_ref(), &mut accesses)
+                    let dispatch = grid.map(|((base, groups), _)| Dispatch { push_constants, groups, base });
+                    let (seen, granule) = (&mut self.seen, self.rules.granule);
+                    let place = |reached| match grid {
+                        Some((_, addresses)) => seen.place(addresses, reached, granule),
+                        None => Range::Anywhere,
+                    };
+                    let dispatch = dispatch.as_ref();
+                    footprint::of_dispatch(pipeline, sets, find, self.rules, dispatch, place, &mut accesses)
                 }
                 None => Err(footprint::Unresolved),
             };

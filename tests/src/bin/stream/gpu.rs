@@ -20,6 +20,8 @@ const KERNELS: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/kernels.rs
 pub const BINDINGS: u32 = 4;
 /// Invocations in a workgroup of every kernel.
 pub const GROUP: u64 = 64;
+/// Where an address stands in the push constants.
+pub const ADDRESS_AT: u32 = 8;
 /// Width and height of images, which hold one 32-bit word a texel.
 pub const IMAGE_SIDE: u32 = 16;
 
@@ -50,16 +52,19 @@ pub struct Gpu {
     plain: Layouts,
     dynamic: Layouts,
     pub queries: vk::QueryPool,
+    /// Buffers have addresses, and push constants room for one.
+    pub addresses: bool,
     sets: Mutex<vk::DescriptorPool>,
     pipelines: Mutex<HashMap<(String, bool, bool), vk::Pipeline>>,
 }
 
 impl Gpu {
-    /// Opens the first device of the loader.
+    /// Opens the first device of the loader; with `addresses`, so that shaders can reach buffers by them.
     ///
     /// # Errors
-    /// When there is no loader, no device, or a device without a compute queue, Vulkan 1.3 or synchronization2.
-    pub fn open() -> Result<Gpu> {
+    /// When there is no loader, no device, or a device without a compute queue, Vulkan 1.3 or synchronization2, or without
+    /// device addresses where those are wanted.
+    pub fn open(addresses: bool) -> Result<Gpu> {
         // SAFETY: the loader is a well-behaved library, and outlives every use in the struct that keeps it.
         let entry = unsafe { Entry::load() }.context("cannot load the Vulkan loader: run tests/setup")?;
         let application =
@@ -67,7 +72,7 @@ impl Gpu {
         let create = vk::InstanceCreateInfo::default().application_info(&application);
         // SAFETY: the structures live through the call; the instance is destroyed in `drop` before the entry goes.
         let instance = unsafe { entry.create_instance(&create, None) }.context("vkCreateInstance")?;
-        let opened = Gpu::open_device(&instance);
+        let opened = Gpu::open_device(&instance, addresses);
         let (device, queue, family, name, memory_types) = match opened {
             Ok(opened) => opened,
             Err(error) => {
@@ -76,8 +81,8 @@ impl Gpu {
                 return Err(error);
             }
         };
-        let plain = layouts(&device, vk::DescriptorType::STORAGE_BUFFER)?;
-        let dynamic = layouts(&device, vk::DescriptorType::STORAGE_BUFFER_DYNAMIC)?;
+        let plain = layouts(&device, vk::DescriptorType::STORAGE_BUFFER, addresses)?;
+        let dynamic = layouts(&device, vk::DescriptorType::STORAGE_BUFFER_DYNAMIC, addresses)?;
         let sizes = [vk::DescriptorType::STORAGE_BUFFER, vk::DescriptorType::STORAGE_BUFFER_DYNAMIC]
             .map(|ty| vk::DescriptorPoolSize::default().ty(ty).descriptor_count(4 * 4096));
         let pool = vk::DescriptorPoolCreateInfo::default().max_sets(4096).pool_sizes(&sizes);
@@ -96,6 +101,7 @@ impl Gpu {
             plain,
             dynamic,
             queries,
+            addresses,
             sets: Mutex::new(pool),
             pipelines: Mutex::default(),
         })
@@ -104,6 +110,7 @@ impl Gpu {
     #[allow(clippy::type_complexity, reason = "parts of one struct, taken apart at once by the only caller")]
     fn open_device(
         instance: &Instance,
+        addresses: bool,
     ) -> Result<(Device, vk::Queue, u32, String, vk::PhysicalDeviceMemoryProperties)> {
         // SAFETY: the instance is valid; handles come from it; structures live through the calls.
         unsafe {
@@ -120,7 +127,12 @@ impl Gpu {
             let queue =
                 [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&[1.0])];
             let mut features = vk::PhysicalDeviceVulkan13Features::default().synchronization2(true);
-            let create = vk::DeviceCreateInfo::default().queue_create_infos(&queue).push_next(&mut features);
+            let mut older = vk::PhysicalDeviceVulkan12Features::default().buffer_device_address(true);
+            let mut create =
+                vk::DeviceCreateInfo::default().queue_create_infos(&queue).push_next(&mut features);
+            if addresses {
+                create = create.push_next(&mut older);
+            }
             let device = instance.create_device(physical, &create, None).context("vkCreateDevice")?;
             let queue = device.get_device_queue(family, 0);
             Ok((device, queue, family, name, instance.get_physical_device_memory_properties(physical)))
@@ -141,7 +153,12 @@ impl Gpu {
             .enumerate()
             .position(|(i, t)| allowed & (1 << i) != 0 && t.property_flags.contains(wanted))
             .context("no memory type that the host sees fits")?;
-        let info = vk::MemoryAllocateInfo::default().allocation_size(size).memory_type_index(found as u32);
+        let mut flags = vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
+        let mut info =
+            vk::MemoryAllocateInfo::default().allocation_size(size).memory_type_index(found as u32);
+        if self.addresses {
+            info = info.push_next(&mut flags);
+        }
         // SAFETY: the device is valid; the whole of a fresh allocation is mapped and written once.
         unsafe {
             let handle = self.device.allocate_memory(&info, None).context("vkAllocateMemory")?;
@@ -198,8 +215,9 @@ impl Gpu {
     }
 }
 
-/// A set layout of [`BINDINGS`] descriptors of one type, and the pipeline layout with it and one push constant.
-fn layouts(device: &Device, ty: vk::DescriptorType) -> Result<Layouts> {
+/// A set layout of [`BINDINGS`] descriptors of one type, and the pipeline layout with it and one push constant, behind which
+/// there may be room for an address.
+fn layouts(device: &Device, ty: vk::DescriptorType, addresses: bool) -> Result<Layouts> {
     let bindings: Vec<_> = (0..BINDINGS)
         .map(|i| {
             vk::DescriptorSetLayoutBinding::default()
@@ -209,7 +227,8 @@ fn layouts(device: &Device, ty: vk::DescriptorType) -> Result<Layouts> {
                 .stage_flags(vk::ShaderStageFlags::COMPUTE)
         })
         .collect();
-    let push = [vk::PushConstantRange::default().stage_flags(vk::ShaderStageFlags::COMPUTE).size(4)];
+    let size = if addresses { ADDRESS_AT + 8 } else { 4 };
+    let push = [vk::PushConstantRange::default().stage_flags(vk::ShaderStageFlags::COMPUTE).size(size)];
     // SAFETY: the device is valid, the structures live through the calls.
     unsafe {
         let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);

@@ -103,6 +103,8 @@ pub enum Command {
         offsets: Vec<u32>,
     },
     Push(u32),
+    /// The device address of a part, behind the push constant.
+    PushAddress(Part),
     Go(Groups),
     Copy {
         api: Api,
@@ -170,6 +172,19 @@ pub enum Statement {
         names: Vec<String>,
     },
     Wait,
+}
+
+/// Whether a program has shaders reach memory by addresses.
+pub fn takes_addresses(program: &[(usize, Statement)]) -> bool {
+    program.iter().any(|(_, statement)| {
+        let recordings = match statement {
+            Statement::Record(recording) => std::slice::from_ref(recording),
+            Statement::Threads(recordings) => recordings,
+            _ => &[],
+        };
+        let mut commands = recordings.iter().flat_map(|recording| &recording.commands);
+        commands.any(|(_, command)| matches!(command, Command::PushAddress(_)))
+    })
 }
 
 /// Reads a whole program. Errors name the line.
@@ -296,6 +311,7 @@ fn command(verb: &str, words: &[&str]) -> Result<Command> {
         ("bind", [kernel, "dynamic"]) => Command::Bind { kernel: kernel.to_string(), dynamic: true },
         ("use", [set, offsets @ ..]) => Command::Use { set: set.to_string(), offsets: all_numbers(offsets)? },
         ("push", [k]) => Command::Push(number(k)?),
+        ("push-address", [part]) => Command::PushAddress(self::part(part)?),
         ("go", [count]) => Command::Go(Groups::Count(Some(number(count)?))),
         ("go", ["base", first, count]) => Command::Go(Groups::Base(number(first)?, number(count)?)),
         ("go", ["indirect", part]) => Command::Go(Groups::Indirect(self::part(part)?)),

@@ -37,7 +37,7 @@ fn run() -> Result<Value> {
         _ => text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?,
     }
     let program = language::parse(&text)?;
-    let gpu = gpu::Gpu::open()?;
+    let gpu = gpu::Gpu::open(language::takes_addresses(&program))?;
     let contents = player::play(&gpu, &program)?;
     let mut all = blake3::Hasher::new();
     let mut buffers = Map::new();

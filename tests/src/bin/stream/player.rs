@@ -114,7 +114,11 @@ impl Player<'_> {
         let usage = vk::BufferUsageFlags::STORAGE_BUFFER
             | vk::BufferUsageFlags::INDIRECT_BUFFER
             | vk::BufferUsageFlags::TRANSFER_SRC
-            | vk::BufferUsageFlags::TRANSFER_DST;
+            | vk::BufferUsageFlags::TRANSFER_DST
+            | match self.gpu.addresses {
+                true => vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS,
+                false => vk::BufferUsageFlags::empty(),
+            };
         let info = vk::BufferCreateInfo::default().size(size).usage(usage);
         let device = &self.gpu.device;
         // SAFETY: the device is valid; the place is checked to lie inside its memory before it is bound.

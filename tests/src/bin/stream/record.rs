@@ -4,8 +4,8 @@ use anyhow::{Context, Result};
 use ash::vk;
 use zinc_hazard::{Barrier, Scope};
 
-use crate::gpu::{Gpu, IMAGE_SIDE};
-use crate::language::{Api, Command, Groups, Layout, Recording, Subject};
+use crate::gpu::{ADDRESS_AT, Gpu, IMAGE_SIDE};
+use crate::language::{Api, Command, Groups, Layout, Part, Recording, Subject};
 use crate::objects::{Objects, Set};
 
 /// Records `recording` into its command buffer, which must exist.
@@ -63,6 +63,7 @@ impl Recorder<'_> {
                 self.push(*k);
                 return Ok(());
             }
+            Command::PushAddress(part) => return self.push_address(part),
             Command::Go(groups) => return self.go(groups),
             _ => {}
         }
@@ -160,6 +161,7 @@ impl Recorder<'_> {
                 | Command::Bind { .. }
                 | Command::Use { .. }
                 | Command::Push(_)
+                | Command::PushAddress(_)
                 | Command::Go(_) => {}
             }
         }
@@ -186,8 +188,25 @@ impl Recorder<'_> {
     fn push(&self, k: u32) {
         let layout = self.gpu.layouts(self.dynamic).pipeline;
         let stage = vk::ShaderStageFlags::COMPUTE;
-        // SAFETY: as in `bind`; the layout has four bytes of push constants.
-        unsafe { self.gpu.device.cmd_push_constants(self.commands, layout, stage, 0, &k.to_le_bytes()) };
+        // Up to where an address begins: the layer does not look behind a gap.
+        let bytes = u64::from(k).to_le_bytes();
+        let bytes = if self.gpu.addresses { &bytes[..] } else { &bytes[..4] };
+        // SAFETY: as in `bind`; the layout has as many bytes of push constants.
+        unsafe { self.gpu.device.cmd_push_constants(self.commands, layout, stage, 0, bytes) };
+    }
+
+    fn push_address(&self, part: &Part) -> Result<()> {
+        let (buffer, offset, _) = self.objects.part(part)?;
+        let layout = self.gpu.layouts(self.dynamic).pipeline;
+        let info = vk::BufferDeviceAddressInfo::default().buffer(buffer.handle);
+        // SAFETY: as in `bind`; a stream with this command has buffers with addresses and room for one (`Gpu::open`).
+        unsafe {
+            let address = self.gpu.device.get_buffer_device_address(&info) + offset;
+            let stage = vk::ShaderStageFlags::COMPUTE;
+            let bytes = address.to_le_bytes();
+            self.gpu.device.cmd_push_constants(self.commands, layout, stage, ADDRESS_AT, &bytes);
+        }
+        Ok(())
     }
 
     fn go(&self, groups: &Groups) -> Result<()> {
