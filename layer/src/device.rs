@@ -90,6 +90,8 @@ pub struct Device {
     pub warnings: Arc<[String]>,
     /// Its description, for the report.
     pub description: zinc_report::Device,
+    /// Memory types that the host sees, as bits.
+    pub host_types: u32,
     /// `robustBufferAccess` without `robustBufferAccess2` is on.
     pub robust_writes: bool,
     /// `VkDeviceMemory`.
@@ -149,7 +151,7 @@ impl Device {
         next: Next,
         (settings, warnings): (Arc<Settings>, Arc<[String]>),
         description: zinc_report::Device,
-        robust_writes: bool,
+        (robust_writes, host_types): (bool, u32),
     ) -> Device {
         let replay = Replay::new(&settings);
         let trace = settings.open_trace(std::process::id(), description.number);
@@ -163,6 +165,7 @@ impl Device {
             capture,
             warnings,
             description,
+            host_types,
             robust_writes,
             memories: Table::default(),
             buffers: Table::default(),

@@ -292,9 +292,10 @@ unsafe extern "system" fn create_device(
                 let in_force = instance.as_ref().map_or_else(inert, |i| i.settings.clone());
                 let functions = instance.as_ref().map(|i| i.properties).unwrap_or_default();
                 let description = reporting::describe(physical, functions);
-                let robust = reporting::has_robust_writes(&*info);
+                let memory =
+                    (reporting::has_robust_writes(&*info), reporting::host_types(physical, functions));
                 let record =
-                    Device::new(DispatchKey::of(handle), handle, next, in_force, description, robust);
+                    Device::new(DispatchKey::of(handle), handle, next, in_force, description, memory);
                 registry().add(record);
                 reporting::at_exit();
                 Some(())

@@ -66,6 +66,9 @@ impl Bound {
     }
 }
 
+/// The first workgroup of a dispatch, and their number.
+pub type Workgroups = ([u32; 3], [u32; 3]);
+
 /// The state of one recording.
 #[derive(Debug)]
 pub struct Recorder {
@@ -225,7 +228,7 @@ impl Recorder {
         pipeline: Option<&Pipeline>,
         find: impl Fn(vk::DescriptorSet) -> Option<&'a Set>,
         arguments: Option<Access>,
-        grid: Option<(([u32; 3], [u32; 3]), &Addresses)>,
+        grid: Option<(Workgroups, &Addresses)>,
     ) -> Step {
         self.counted.dispatches += 1;
         let mut accesses = std::mem::take(&mut self.scratch);

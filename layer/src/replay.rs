@@ -12,6 +12,7 @@
 //!
 //! It is slow, and exists only where `ZINC_BARRIER_SHUFFLE`, `_SLICE` or `_DELAY` is set.
 
+mod bases;
 pub mod delay;
 mod kernel;
 mod memory;
@@ -66,6 +67,8 @@ struct Inner {
     queues: HashMap<vk::Queue, Queue>,
     random: fastrand::Rng,
     counts: Replayed,
+    /// Whether slices are what they should be, once it was found out; where not, in words.
+    slices: Option<Result<(), String>>,
     /// The device has refused something: nothing is replayed any more.
     failed: bool,
 }
@@ -106,6 +109,11 @@ impl Replay {
     /// What was done so far; `None` where nothing is replayed.
     pub fn counts(&self) -> Option<Replayed> {
         self.is_on().then(|| self.inner.lock().as_ref().map(|inner| inner.counts).unwrap_or_default())
+    }
+
+    /// Why dispatches are not cut though that was asked for, in a line.
+    pub fn refused_slices(&self) -> Option<String> {
+        self.inner.lock().as_ref()?.slices.as_ref()?.as_ref().err().cloned()
     }
 
     fn with<R>(&self, device: &Device, f: impl FnOnce(&mut Inner) -> R) -> R {
@@ -304,8 +312,40 @@ impl Inner {
             queues: HashMap::new(),
             random: fastrand::Rng::with_seed(seed),
             counts: Replayed::default(),
+            slices: None,
             failed: false,
         }
+    }
+
+    /// What is done to submissions here: slices only where the driver cuts dispatches rightly.
+    ///
+    /// # Safety
+    ///
+    /// The queue must be one of `family`, and about to be submitted to.
+    unsafe fn trusted(
+        &mut self,
+        device: &Device,
+        asked: Instruments,
+        (queue, family): (vk::Queue, u32),
+    ) -> Instruments {
+        if !asked.slice {
+            return asked;
+        }
+        let vk = &self.vk;
+        let slices = self.slices.get_or_insert_with(|| {
+            // SAFETY: by the caller.
+            let outcome = unsafe { bases::check(vk, device, (queue, family)) };
+            outcome.map_err(|why| {
+                let (driver, version) = (&device.description.driver, &device.description.driver_version);
+                let line = format!(
+                    "ZINC_BARRIER_SLICE is off: the driver ({driver} {version}) {why}; use ZINC_BARRIER_SHUFFLE and \
+                     ZINC_BARRIER_DELAY here"
+                );
+                device.settings.warn([line.clone()]);
+                line
+            })
+        });
+        Instruments { slice: slices.is_ok(), ..asked }
     }
 
     /// # Safety
@@ -318,7 +358,6 @@ impl Inner {
         of: vk::Queue,
         batches: &mut [Batch],
     ) -> VkResult<Option<Running>> {
-        let queue = self.queues.entry(of).or_default();
         let records: HashMap<vk::CommandBuffer, (Option<u32>, Finished)> = batches
             .iter()
             .flat_map(|batch| &batch.buffers)
@@ -328,12 +367,16 @@ impl Inner {
                 Some((*buffer, (record.family, record.finished.lock().clone())))
             })
             .collect();
+        let queue = self.queues.entry(of).or_default();
         queue.family = queue.family.or_else(|| records.values().find_map(|(family, _)| *family));
         let Some(family) = queue.family else { return Ok(None) };
+        // SAFETY: by the caller.
+        let instruments = unsafe { self.trusted(device, instruments, (of, family)) };
         if instruments.delay && self.kernel.is_none() {
             // SAFETY: the device is alive.
             self.kernel = Some(unsafe { Kernel::new(&self.vk) }?);
         }
+        let queue = self.queues.entry(of).or_default();
         let mut running = queue.take(&self.vk, family)?;
         // A buffer that plays recordings or, where there are none, shows what is hidden.
         let mut record = |queue: &mut Queue,

@@ -9,11 +9,27 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use zinc_report::{DeviceType, Report, WrittenAt, api_version_text};
 
-/// The functions that tell what a physical device is; one of them is always there.
+/// The functions that tell what a physical device is; one of the first two is always there.
 #[derive(Clone, Copy, Default)]
 pub struct PropertyFunctions {
     plain: Option<vk::PFN_vkGetPhysicalDeviceProperties>,
     chained: Option<vk::PFN_vkGetPhysicalDeviceProperties2>,
+    memory: Option<vk::PFN_vkGetPhysicalDeviceMemoryProperties>,
+}
+
+/// The memory types of a physical device that the host sees without further ado, as bits; none where that can't be asked.
+///
+/// # Safety
+///
+/// `physical` must be live and of the instance that `functions` belong to.
+pub unsafe fn host_types(physical: vk::PhysicalDevice, functions: PropertyFunctions) -> u32 {
+    let wanted = vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT;
+    let Some(get) = functions.memory else { return 0 };
+    let mut memory = vk::PhysicalDeviceMemoryProperties::default();
+    // SAFETY: by the caller; the structure is ours.
+    unsafe { get(physical, &raw mut memory) };
+    let types = memory.memory_types_as_slice().iter().enumerate();
+    types.filter(|(_, t)| t.property_flags.contains(wanted)).map(|(number, _)| 1 << number).sum()
 }
 
 impl PropertyFunctions {
@@ -31,6 +47,8 @@ impl PropertyFunctions {
             PropertyFunctions {
                 plain: fetch(c"vkGetPhysicalDeviceProperties")
                     .map(|f| std::mem::transmute::<Void, vk::PFN_vkGetPhysicalDeviceProperties>(f)),
+                memory: fetch(c"vkGetPhysicalDeviceMemoryProperties")
+                    .map(|f| std::mem::transmute::<Void, vk::PFN_vkGetPhysicalDeviceMemoryProperties>(f)),
                 chained: chained
                     .map(|f| std::mem::transmute::<Void, vk::PFN_vkGetPhysicalDeviceProperties2>(f)),
             }
@@ -156,6 +174,7 @@ fn build(device: &Device, written_at: WrittenAt) -> Report {
             .push("The mutation was counted from the device's creation: one barrier was lost in all.".into());
     }
     report.notes.extend(device.warnings.iter().cloned());
+    report.notes.extend(device.replay.refused_slices());
     report.layer_failed = device.has_failed();
     report
 }

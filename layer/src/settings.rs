@@ -183,14 +183,6 @@ impl Settings {
                     .into(),
             );
         }
-        if settings.slice {
-            warnings.push(
-                "ZINC_BARRIER_SLICE cuts dispatches into ones with base offsets, and some drivers (NVIDIA's 580.159.04 is \
-                 one) compute other numbers by those: what slices show holds only where policy stock gives the same \
-                 with them as without"
-                    .into(),
-            );
-        }
         (settings, warnings)
     }
 }

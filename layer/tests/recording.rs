@@ -216,3 +216,43 @@ fn the_same_handle_of_a_new_object_is_a_new_object() {
         assert_eq!(app.end(commands), "8 B 9 1 2 B 3");
     }
 }
+
+/// A submission under slices to a driver that executes nothing, so that what it computes by them is wrong.
+#[test]
+fn a_submission_whose_memory_stays_as_it_was() {
+    let app = app();
+    zinc_mock_driver::map_memory(1 << 20);
+    let kernel = Kernel::new(&app);
+    let sets = sets(&app, &kernel);
+    let commands = app.commands();
+    record(&app, &kernel, commands, &sets);
+    let queue = app.queue();
+    let buffers = [commands];
+    let submit = [vk::SubmitInfo::default().command_buffers(&buffers)];
+    for _ in 0..2 {
+        // SAFETY: as in `mock`.
+        unsafe { app.device.queue_submit(queue, &submit, vk::Fence::null()).unwrap() };
+    }
+}
+
+#[test]
+fn on_a_driver_that_computes_other_numbers_by_bases_nothing_is_cut_and_it_is_said_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("report.json");
+    let output = std::process::Command::new(std::env::current_exe().expect("a test is a program"))
+        .args(["--exact", "--nocapture", "a_submission_whose_memory_stays_as_it_was"])
+        .env("ZINC_BARRIER_SLICE", "1")
+        .env("ZINC_BARRIER_REPORT", &report)
+        .output()
+        .expect("the test can be started again");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let lines: Vec<&str> = said.lines().filter(|l| l.contains("ZINC_BARRIER_SLICE is off")).collect();
+    let [line] = lines[..] else { panic!("{said}") };
+    assert!(line.contains("computes other numbers") && line.contains(" wrong)"), "{line}");
+    let text = std::fs::read_to_string(&report).expect("a report was written");
+    assert!(text.contains("ZINC_BARRIER_SLICE is off"), "{text}");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let replayed = &report["replayed"];
+    assert_eq!((&replayed["cut"], &replayed["replayed"]), (&0.into(), &2.into()), "{text}");
+}

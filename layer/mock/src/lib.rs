@@ -4,7 +4,8 @@
 //! driver at hand has can't be tested on one. So this driver has every command: those that a test wants to see
 //! afterwards write themselves into their command buffer's log, all others return at once. Handles are counted up and
 //! never used again, except those that a test asks for again with [`reuse_handles`] or [`recycle_handles`]. It never
-//! fails unless told to ([`fail_after`], [`lose_device`]).
+//! fails unless told to ([`fail_after`], [`lose_device`]), but to map memory, of which it has none unless asked
+//! ([`map_memory`]).
 //!
 //! It can be had in two ways: as a library for the Vulkan loader (`vk_icd*`, interface version 5), and linked into a
 //! test that plays the loader itself, which then can read the log.
@@ -58,6 +59,14 @@ static NEXT: AtomicU64 = AtomicU64::new(0x1000);
 
 thread_local! {
     static REUSE: Cell<bool> = const { Cell::new(false) };
+    /// What is mapped of any allocation.
+    static MAPPED: Cell<*mut c_void> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// From now on all memory that this thread maps is one block of `bytes`, into which nothing is ever written by the driver. It
+/// stays until the process ends.
+pub fn map_memory(bytes: usize) {
+    MAPPED.set(vec![0u64; bytes.div_ceil(8)].leak().as_mut_ptr().cast());
 }
 
 /// From now on all objects that this thread makes get one and the same handle, as drivers may hand out a value again as
@@ -332,7 +341,8 @@ unsafe extern "system" fn map(
     _: u32,
     out: *mut *mut c_void,
 ) -> vk::Result {
+    let mapped = MAPPED.get();
     // SAFETY: the caller passes a valid pointer.
-    unsafe { *out = std::ptr::null_mut() };
-    vk::Result::ERROR_MEMORY_MAP_FAILED
+    unsafe { *out = mapped };
+    if mapped.is_null() { vk::Result::ERROR_MEMORY_MAP_FAILED } else { vk::Result::SUCCESS }
 }

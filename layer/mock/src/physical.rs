@@ -104,7 +104,9 @@ unsafe extern "system" fn memory(_: vk::PhysicalDevice, out: *mut vk::PhysicalDe
         memory_heap_count: 1,
         ..Default::default()
     };
-    memory.memory_types[0].property_flags = vk::MemoryPropertyFlags::DEVICE_LOCAL;
+    memory.memory_types[0].property_flags = vk::MemoryPropertyFlags::DEVICE_LOCAL
+        | vk::MemoryPropertyFlags::HOST_VISIBLE
+        | vk::MemoryPropertyFlags::HOST_COHERENT;
     memory.memory_heaps[0].size = 1 << 40;
     // SAFETY: the caller passes a valid pointer.
     unsafe { *out = memory };

@@ -44,6 +44,11 @@ pub struct Pools {
     used: (usize, u32),
 }
 
+/// A file of SPIR-V as words.
+pub fn words_of(bytes: &[u8]) -> Vec<u32> {
+    bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+}
+
 impl Kernel {
     /// Compiles it.
     ///
@@ -55,10 +60,7 @@ impl Kernel {
     ///
     /// The device must be alive.
     pub unsafe fn new(vk: &ash::Device) -> VkResult<Kernel> {
-        let words: Vec<u32> = include_bytes!(concat!(env!("OUT_DIR"), "/masks.spv"))
-            .chunks_exact(4)
-            .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-            .collect();
+        let words = words_of(include_bytes!(concat!(env!("OUT_DIR"), "/masks.spv")));
         let binding = |number| {
             vk::DescriptorSetLayoutBinding::default()
                 .binding(number)
@@ -162,10 +164,16 @@ impl Kernel {
 }
 
 impl Pools {
+    /// A set of a layout with at most two storage buffers.
+    ///
+    /// # Errors
+    ///
+    /// Those of the device.
+    ///
     /// # Safety
     ///
     /// The device and the layout must be alive.
-    unsafe fn set(
+    pub unsafe fn set(
         &mut self,
         vk: &ash::Device,
         layout: vk::DescriptorSetLayout,

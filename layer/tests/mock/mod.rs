@@ -317,6 +317,16 @@ impl App {
         }
     }
 
+    /// The queue, with the device's table where the loader puts it. There is one in the process: whoever takes it last has it.
+    pub fn queue(&self) -> vk::Queue {
+        // SAFETY: as above.
+        unsafe {
+            let queue = self.device.get_device_queue(0, 0);
+            set_table(queue.as_raw(), self.table);
+            queue
+        }
+    }
+
     /// Begins a recording in which the prefix needs no barrier any more: what is logged after it is the test's own.
     pub fn begin(&self, buffer: vk::CommandBuffer) {
         // SAFETY: as above.
