@@ -26,6 +26,11 @@ fn words(push: &[u32]) -> Vec<u8> {
 }
 
 fn compiled(body: &str, specialization: &Specialization) -> Footprint {
+    footprint(&words_of(body), specialization)
+}
+
+/// The SPIR-V of a shader with this body.
+fn words_of(body: &str) -> Vec<u32> {
     let text = format!(
         "#version 450
 #extension GL_EXT_shader_explicit_arithmetic_types : require
@@ -39,8 +44,7 @@ void main() {{ const uint x = gl_GlobalInvocationID.x; {body} }}"
     );
     let file = tempfile::Builder::new().suffix(".comp").tempfile().expect("a temporary file");
     std::fs::write(file.path(), text).expect("the temporary file can be written");
-    let words = tools::compile(file.path(), "vulkan1.1");
-    footprint(&words, specialization)
+    tools::compile(file.path(), "vulkan1.1")
 }
 
 fn bytes(start: u64, end: u64) -> Extent {
@@ -217,4 +221,39 @@ fn addresses_are_as_exact_as_offsets() {
     written.sort_by_key(|extent| format!("{extent:?}"));
     let raw = 0x2_0000_0000 + 64 + 12;
     assert_eq!(written, [bytes(0x1_0000_0000, 0x1_0000_0000 + 40), bytes(raw, raw + 4)]);
+}
+
+/// Why the rows of a cache that is bound to the end of its buffer can't be told from what lies behind it (docs/ranges.md): 256
+/// rows of 256 bytes, and something else from byte 65,536 on.
+#[test]
+fn a_row_whose_number_comes_from_memory_may_be_any_unless_the_shader_bounds_it() {
+    const ROWS: u32 = 256;
+    let end = u64::from(ROWS) * 256;
+    let write = |row: &str| format!("const uint r = {row}; o[r * p.a + x] = 1;");
+    let push = words(&[64, ROWS]);
+    let dispatch = Dispatch { push_constants: &push, groups: [1, 1, 1], base: [0; 3] };
+    let open = compiled(&write("i[0]"), &Specialization::none());
+    let extent = open.evaluate(&dispatch).binding(0, 0).expect("a binding").write;
+    // One and the same dispatch: what memory holds decides whether it stays in the last row or lands behind it.
+    for (row, lands) in [(ROWS - 1, (end - 256, end)), (ROWS, (end, end + 256))] {
+        let sizes = [((0, 0), 2 * end), ((0, 1), 4)].into_iter().collect();
+        let words = words_of(&write("i[0]"));
+        let seen = crate::seen(&words, &Specialization::none(), &dispatch, &sizes, |_| row);
+        assert_eq!(seen[&(0, 0, true)], lands, "row {row}");
+        let inside = match extent {
+            Extent::Whole { .. } => true,
+            Extent::Bytes { start, end, .. } => start <= lands.0 && lands.1 <= end,
+            Extent::Nothing => false,
+        };
+        assert!(inside, "{extent:?} lacks what row {row} writes");
+    }
+    for bounded in [
+        write("min(i[0], p.b - 1)"),
+        write("i[0] & 255"),
+        "const uint r = i[0]; if (r < p.b) o[r * p.a + x] = 1;".to_owned(),
+    ] {
+        let footprint = compiled(&bounded, &Specialization::none());
+        let found = footprint.evaluate(&dispatch).binding(0, 0).expect("a binding").write;
+        assert!(matches!(found, Extent::Bytes { start: 0, end: e, .. } if e == end), "{bounded}: {found:?}");
+    }
 }
