@@ -176,7 +176,7 @@ pub fn clause(answer: Answer, smallest: Option<f64>) -> String {
 /// A share as people read it.
 pub fn percent(share: f64) -> String {
     match 100.0 * share {
-        p if !p.is_finite() || p >= 1000.0 => "more than tenfold".into(),
+        p if !p.is_finite() || p >= 1000.0 => "tenfold".into(),
         p if p >= 10.0 => format!("{p:.0}%"),
         p if p >= 0.1 => format!("{p:.1}%"),
         p => format!("{p:.2}%"),

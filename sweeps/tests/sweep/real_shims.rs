@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 
 use zinc_sweeps::gates::Verdict;
 use zinc_sweeps::report::Report;
+use zinc_tests::oracle::not_run;
 use zinc_tests::shims::are_here;
 
 /// The command under test.
@@ -137,5 +138,63 @@ fn the_engine_under_the_layer_is_counted_on_real_drivers() {
         assert!(stock.dispatches_per_token.unwrap() > 0.0 && emitted("none") == 0.0);
         assert_eq!(emitted("every"), emitted("stock") + stock.dispatches_per_token.unwrap());
         assert!(emitted("alias-only") > 0.0 && emitted("alias-only") < emitted("stock"));
+    }
+}
+
+/// What an arm of the driver under a knob is called, and why.
+fn under(knob: &str) -> (Report, String) {
+    let (built, out) = (built(), tempfile::tempdir().unwrap());
+    let output = Command::new(SWEEP)
+        .arg("--engine")
+        .arg(built.join("engine"))
+        .arg("--layer")
+        .arg(built.join("libzinc_barrier.so"))
+        .arg("--packets")
+        .arg(built.join("libzinc_packets.so"))
+        .arg("--out")
+        .arg(out.path())
+        .args([
+            "--driver",
+            "honeykrisp-shim",
+            "--policy",
+            "none",
+            "--reps",
+            "1",
+            "--tokens",
+            "16",
+            "--knob",
+            knob,
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = std::fs::read_to_string(out.path().join("report.json")).unwrap();
+    (serde_json::from_str(&text).unwrap(), said(&output))
+}
+
+#[test]
+fn honeykrisp_s_nobarrier_takes_no_barrier_away_and_the_variables_that_sound_alike_do_nothing() {
+    let test = "honeykrisp_s_nobarrier_takes_no_barrier_away_and_the_variables_that_sound_alike_do_nothing";
+    if !built().join("libzinc_packets.so").is_file() {
+        return not_run(test, "libzinc_packets.so is not built");
+    }
+    if !are_here(Path::new(SWEEP), test, &["honeykrisp-shim"]) {
+        return;
+    }
+    let find = |report: &Report, set: bool| {
+        let mut arms = report.arms.iter().filter(|a| a.policy.as_deref() == Some("stock"));
+        arms.find(|a| a.knobs.is_empty() != set).unwrap().clone()
+    };
+    let (report, said) = under("HK_PERFTEST=nobarrier");
+    let (plain, knob) = (find(&report, false), find(&report, true));
+    assert!(plain.driver_flushes_per_token > Some(100.0), "{plain:?}");
+    assert_eq!(plain.driver_flushes_per_token, knob.driver_flushes_per_token, "every barrier stays");
+    let links = |arm: &zinc_sweeps::report::Arm| arm.driver_packets.as_ref().and_then(|p| p.links);
+    assert!(links(&plain) > Some(100.0) && links(&knob) == Some(0.0), "{plain:?} {knob:?}");
+    assert!(said.contains("no effect on the driver's barriers"), "{said}");
+    for other in ["AGX_MESA_DEBUG=nobarrier", "ASAHI_MESA_DEBUG=nobarrier"] {
+        let (report, said) = under(other);
+        assert_eq!(find(&report, true).verdict, Verdict::NoEffect, "{other}: {said}");
+        assert!(said.contains("nothing says that it is known there"), "{other}: {said}");
     }
 }
