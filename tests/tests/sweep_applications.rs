@@ -132,19 +132,30 @@ fn pictures_and_validation_are_gates_that_notice_their_controls() {
     let Some(oracles) = oracles(test) else { return };
     let folder = scratch();
     let oracles = oracles.folder().display().to_string();
+    let gates = ["bits", "validation", "graphics", "backend-ops"];
     let args =
-        ["--gates", "bits,validation,graphics", "--oracles", &oracles, "--tokens", "8", "--drops", "1"];
+        ["--gates", &gates.join(","), "--oracles", &oracles, "--tokens", "8", "--drops", "1", "--ctx", "8"];
     let swept = Child::new(artefacts::sweep())
         .envs(&vulkan::environment(folder.path()))
         .in_folder(folder.path())
         .args(["--policy", "alias-only", "--reps", "1", "--out", "out"])
         .args(args)
+        .env("GGML_VK_DISABLE_COOPMAT", "1")
+        .env("GGML_VK_DISABLE_COOPMAT2", "1")
         .limit(600)
         .run();
     let report = report(folder.path());
-    for name in ["bits", "validation", "graphics"] {
+    for name in gates {
         let answer = gate(&report, name, "alias-only");
         assert_eq!(answer["control_caught"], true, "{answer} {}", swept.transcript());
         assert_ne!(answer["status"], "fail", "{answer}");
+        // The barrier that was withheld is one that must be there.
+        assert!(answer["mutation"]["tried"].as_u64() > Some(0), "{answer} {}", swept.transcript());
     }
+    let operators = gate(&report, "backend-ops", "alias-only");
+    assert_eq!(
+        (&operators["status"], &operators["mutation"]["caught"]),
+        (&"pass".into(), &1.into()),
+        "{operators}"
+    );
 }
