@@ -207,7 +207,9 @@ fn measure(claim: &Claim, arm: &Arm) -> Option<f64> {
         "vs_stock" => Some(arm.vs_stock?.ratio),
         "no_effect" => yes(arm.verdict == Verdict::NoEffect),
         "wrong" if !arm.executes || arm.runs == 0 => None,
-        "wrong" => yes(arm.perplexity.is_none()
+        // A ceiling is not judged by the gates, but what differs under it is kept; an application has no perplexity.
+        "wrong" => yes((arm.perplexity.is_none() && arm.measured.is_none())
+            || !arm.failing.is_empty()
             || arm.verdict == Verdict::Refuted
             || arm.gates.values().any(|g| g.status == Status::Fail)),
         _ => None,

@@ -91,3 +91,21 @@ fn a_table_that_is_not_there_or_not_understood_is_named_with_the_remedy() {
     let error = judge("x", "device,model,test,before,before_err,after,after_err\nd,m,t,fast,,1,\n", &[]);
     assert_eq!(error.unwrap_err().exit_code(), 3);
 }
+
+#[test]
+fn wrong_numbers_are_wrong_though_their_perplexity_is_a_number() {
+    let report = recorded("h200/smollm2-135m/report.json");
+    let none = report.arms.iter().find(|a| a.policy.as_deref() == Some("none")).unwrap();
+    assert!(none.perplexity.is_some() && none.verdict == Verdict::IncorrectByDesign);
+    let judged = shipped("honeykrisp_m2ultra_arms", std::slice::from_ref(&report));
+    let of = |judged: &[Judged]| {
+        judged.iter().find(|j| j.claim == "without barriers the numbers are wrong").unwrap().mark
+    };
+    assert_eq!(of(&judged), Mark::Confirmed);
+    // The control: with nothing amiss the same claim is contradicted.
+    let mut right = report;
+    for arm in &mut right.arms {
+        arm.failing.clear();
+    }
+    assert_eq!(of(&shipped("honeykrisp_m2ultra_arms", &[right])), Mark::Contradicted);
+}

@@ -66,7 +66,7 @@ enum Kind<'r> {
     /// Rate against barriers.
     Scatter(Vec<&'r Arm>),
     /// Bars: label, value, interval, shape.
-    Bars(Vec<Bar>, &'static str),
+    Bars(Vec<Bar>, String),
     /// Runs along the time.
     Timeline(&'r Report),
 }
@@ -123,20 +123,17 @@ fn panels(report: &Report) -> Vec<Panel<'_>> {
         }
         let rates = bars(&arms, |a| a.tok_s.map(|r| (r.median, Some((r.lo, r.hi)))));
         if rates.len() > 1 {
-            panels.push(Panel {
-                title: format!("Ladder: {title}"),
-                kind: Kind::Bars(rates, "tokens a second"),
-            });
+            panels
+                .push(Panel { title: format!("Ladder: {title}"), kind: Kind::Bars(rates, rate_axis(&arms)) });
         }
         let recorded: Vec<&Arm> = arms.iter().filter(|a| !a.executes).copied().collect();
         let flushes = bars(&recorded, |a| a.driver_flushes_per_token.map(|n| (n, None)));
         let emitted = bars(&recorded, |a| a.barriers_emitted_per_token.map(|n| (n, None)));
         if flushes.len() > 1 {
-            let kind = Kind::Bars(flushes, "flushes in the driver's stream, a token");
+            let kind = Kind::Bars(flushes, "flushes in the driver's stream, a token".into());
             panels.push(Panel { title: title.clone(), kind });
         } else if emitted.len() > 1 {
-            panels
-                .push(Panel { title: title.clone(), kind: Kind::Bars(emitted, "barriers emitted, a token") });
+            panels.push(Panel { title: title.clone(), kind: Kind::Bars(emitted, count_axis(&arms)) });
         }
     }
     panels.extend(ablation(report));
@@ -144,6 +141,18 @@ fn panels(report: &Report) -> Vec<Panel<'_>> {
         panels.push(Panel { title: "Timeline".into(), kind: Kind::Timeline(report) });
     }
     panels
+}
+
+/// What the rate of these arms is called: an application's by its own name.
+fn rate_axis(arms: &[&Arm]) -> String {
+    let measured = arms.iter().find_map(|arm| arm.measured.as_ref());
+    measured.map_or("tokens a second", |measured| measured.metric.as_str()).into()
+}
+
+/// What barriers are counted by.
+fn count_axis(arms: &[&Arm]) -> String {
+    let measured = arms.iter().find_map(|arm| arm.measured.as_ref());
+    format!("barriers emitted, a {}", measured.map_or("token", |measured| measured.per.as_str()))
 }
 
 fn bars(arms: &[&Arm], value: impl Fn(&Arm) -> Option<(f64, Option<(f64, f64)>)>) -> Vec<Bar> {
@@ -175,7 +184,7 @@ fn ablation(report: &Report) -> Vec<Panel<'_>> {
     }
     let several = panels.into_iter().filter(|(_, bars)| bars.len() > 1);
     several
-        .map(|(title, bars)| Panel { title, kind: Kind::Bars(bars, "rate against the reference") })
+        .map(|(title, bars)| Panel { title, kind: Kind::Bars(bars, "rate against the reference".into()) })
         .collect()
 }
 
@@ -250,10 +259,10 @@ fn scatter(area: &Area<'_>, arms: &[&Arm]) -> Drawn {
         .build_cartesian_2d(0.0..most, 0.0..fastest)?;
     chart
         .configure_mesh()
-        .x_desc("barriers emitted, a token")
+        .x_desc(count_axis(arms))
         .x_label_formatter(&tick)
         .y_label_formatter(&tick)
-        .y_desc("tokens a second")
+        .y_desc(rate_axis(arms))
         .label_style(small())
         .axis_desc_style(small())
         .light_line_style(WHITE)

@@ -33,6 +33,11 @@ fn an_application_whose_output_is_the_same_is_verified_and_its_rate_is_what_it_p
     assert!(swept.stdout.contains("tok_s") && swept.stdout.contains("per run"), "{}", swept.stdout);
     let markdown = fs::read_to_string(bench.path("out/report.md")).unwrap();
     assert!(markdown.contains("Compared: its own output"), "{markdown}");
+    let drawn = fs::read_to_string(bench.path("out/report.svg")).unwrap();
+    assert!(
+        drawn.contains("barriers emitted, a run") && drawn.contains("tok_s"),
+        "the axes have the application's words"
+    );
 }
 
 #[test]
