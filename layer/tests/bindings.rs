@@ -2,97 +2,12 @@
 //! between which it must go (docs/semantics.md, rules 6, 7, 10 and 12 to 14).
 
 mod mock;
+mod rig;
 
 use ash::vk;
 use mock::App;
+use rig::{ALWAYS_STAYS, COMPUTE, Rig, STAYS_AND_GOES};
 use vk::DescriptorType as Type;
-
-const COMPUTE: vk::PipelineBindPoint = vk::PipelineBindPoint::COMPUTE;
-
-/// A device, and what most tests use of it.
-struct Rig {
-    app: App,
-    set_layout: vk::DescriptorSetLayout,
-    layout: vk::PipelineLayout,
-    /// Reads binding 0, writes binding 1.
-    pipeline: vk::Pipeline,
-    commands: vk::CommandBuffer,
-    /// Of a dispatch that nothing has to do with.
-    aside: vk::DescriptorSet,
-}
-
-fn app() -> App {
-    let negotiate = zinc_barrier::entry::negotiate as *const ();
-    // SAFETY: one function pointer as another; the structure is the same.
-    App::new(unsafe { std::mem::transmute::<*const (), mock::Negotiate>(negotiate) })
-}
-
-impl Rig {
-    fn new() -> Rig {
-        Rig::of(Type::STORAGE_BUFFER, vk::DescriptorSetLayoutCreateFlags::empty())
-    }
-
-    /// With a set layout of two bindings of a type.
-    fn of(ty: Type, flags: vk::DescriptorSetLayoutCreateFlags) -> Rig {
-        let app = app();
-        let plain = app.set_layout(Type::STORAGE_BUFFER, 2, Default::default());
-        let set_layout = app.set_layout(ty, 2, flags);
-        let layout = app.pipeline_layout(&[set_layout]);
-        let pipeline = app.pipeline(layout, &zinc_mock_driver::shader::words(2).unwrap());
-        let aside = app.sets(plain, 1)[0];
-        app.write(aside, &[app.buffer(64), app.buffer(64)]);
-        let commands = app.commands();
-        Rig { app, set_layout, layout, pipeline, commands, aside }
-    }
-
-    fn bind(&self, set: vk::DescriptorSet) {
-        // SAFETY: here and below as in `mock`.
-        unsafe {
-            self.app.device.cmd_bind_descriptor_sets(self.commands, COMPUTE, self.layout, 0, &[set], &[])
-        }
-    }
-
-    fn dispatch(&self, x: u32) {
-        // SAFETY: as above.
-        unsafe { self.app.device.cmd_dispatch(self.commands, x, 1, 1) }
-    }
-
-    /// Whether a barrier that is asked between two dispatches reaches the driver; `prepare` binds for each, 1 and 2.
-    fn needs(&self, prepare: impl Fn(u32)) -> bool {
-        self.app.begin(self.commands);
-        // SAFETY: as above.
-        unsafe { self.app.device.cmd_bind_pipeline(self.commands, COMPUTE, self.pipeline) };
-        // Once for what may have come before.
-        self.bind(self.aside);
-        self.dispatch(9);
-        self.app.barrier(self.commands);
-        self.dispatch(9);
-        for x in [1, 2] {
-            prepare(x);
-            self.dispatch(x);
-            if x == 1 {
-                self.app.barrier(self.commands);
-            }
-        }
-        let log = self.app.end(self.commands);
-        match log.strip_suffix(" B").unwrap_or(&log) {
-            "9 B 9 1 B 2" => true,
-            "9 B 9 1 2" => false,
-            other => panic!("{other}"),
-        }
-    }
-
-    /// Two dispatches that write to one buffer, and two that write to different ones.
-    fn pair(&self, prepare: impl Fn(&Rig, [vk::Buffer; 2])) -> (bool, bool) {
-        let [read, one, two] = [(); 3].map(|()| self.app.buffer(256));
-        let same = self.needs(|_| prepare(self, [read, one]));
-        let apart = self.needs(|x| prepare(self, [read, if x == 1 { one } else { two }]));
-        (same, apart)
-    }
-}
-
-const STAYS_AND_GOES: (bool, bool) = (true, false);
-const ALWAYS_STAYS: (bool, bool) = (true, true);
 
 fn infos(buffers: &[vk::Buffer]) -> Vec<vk::DescriptorBufferInfo> {
     buffers.iter().map(|b| vk::DescriptorBufferInfo::default().buffer(*b).range(256)).collect()

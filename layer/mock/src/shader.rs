@@ -4,9 +4,19 @@ use anyhow::{Context, Result};
 use rspirv::binary::Assemble;
 use rspirv::dr::{Builder, Operand};
 use rspirv::spirv::{
-    AddressingModel, Capability, Decoration, ExecutionMode, ExecutionModel, FunctionControl, MemoryModel,
-    StorageClass, Word,
+    AddressingModel, Capability, Decoration, ExecutionMode, ExecutionModel, FunctionControl, MemoryAccess,
+    MemoryModel, MemorySemantics, Scope, StorageClass, Word,
 };
+
+/// [`words`] of two bindings, whose read is volatile and whose accesses a memory barrier for the whole device orders: a shader
+/// that may talk to others while it runs.
+///
+/// # Errors
+///
+/// None that can happen.
+pub fn synchronising() -> Result<Vec<u32>> {
+    build(2, true)
+}
 
 /// The words of a shader that reads the first word of each of its `bindings` buffers in set 0 (at least two) but the
 /// last, and writes their sum to the last.
@@ -15,6 +25,10 @@ use rspirv::spirv::{
 ///
 /// With fewer than two bindings.
 pub fn words(bindings: u32) -> Result<Vec<u32>> {
+    build(bindings, false)
+}
+
+fn build(bindings: u32, synchronises: bool) -> Result<Vec<u32>> {
     let mut b = Builder::new();
     b.set_version(1, 3);
     b.capability(Capability::Shader);
@@ -45,11 +59,18 @@ pub fn words(bindings: u32) -> Result<Vec<u32>> {
     let mut sum = None;
     for buffer in read {
         let place = b.access_chain(float_pointer, None, *buffer, [zero, zero])?;
-        let value = b.load(float, None, place, None, [])?;
+        let access = synchronises.then_some(MemoryAccess::VOLATILE);
+        let value = b.load(float, None, place, access, [])?;
         sum = Some(match sum {
             None => value,
             Some(sum) => b.f_add(float, None, sum, value)?,
         });
+    }
+    if synchronises {
+        let scope = b.constant_bit32(uint, Scope::Device as u32);
+        let semantics = MemorySemantics::ACQUIRE_RELEASE | MemorySemantics::UNIFORM_MEMORY;
+        let semantics = b.constant_bit32(uint, semantics.bits());
+        b.memory_barrier(scope, semantics)?;
     }
     let place = b.access_chain(float_pointer, None, *written, [zero, zero])?;
     b.store(place, sum.context("a shader needs two bindings")?, None, [])?;

@@ -6,7 +6,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use ash::vk::{self, Handle};
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use zinc_mock_driver::{Call, calls};
@@ -110,6 +110,12 @@ pub struct App {
 impl App {
     /// Makes an instance and a device.
     pub fn new(negotiate: Negotiate) -> App {
+        App::with(negotiate, &[], false)
+    }
+
+    /// The same, with settings of the layer by their names in `VK_EXT_layer_settings`; `robust` enables
+    /// `robustBufferAccess`.
+    pub fn with(negotiate: Negotiate, settings: &[(&str, &str)], robust: bool) -> App {
         zinc_mock_driver::start_log();
         let mut interface = Interface {
             s_type: 1,
@@ -124,7 +130,23 @@ impl App {
             assert_eq!(negotiate((&raw mut interface).cast()), vk::Result::SUCCESS);
             let (get_instance, get_device) = (interface.instance.unwrap(), interface.device.unwrap());
             let mut link = Link { next: std::ptr::null_mut(), instance: end, other: None };
-            let chained = LayerInfo { s_type: 47, next: std::ptr::null(), function: 0, link: &raw mut link };
+            let texts =
+                settings.iter().map(|(name, value)| [*name, *value].map(|t| CString::new(t).unwrap()));
+            let texts: Vec<[CString; 2]> = texts.collect();
+            let values: Vec<*const c_char> = texts.iter().map(|[_, value]| value.as_ptr()).collect();
+            let list: Vec<_> = std::iter::zip(&texts, &values)
+                .map(|([name, _], value)| vk::LayerSettingEXT {
+                    p_layer_name: c"zinc_barrier".as_ptr(),
+                    p_setting_name: name.as_ptr(),
+                    ty: vk::LayerSettingTypeEXT::STRING,
+                    value_count: 1,
+                    p_values: std::ptr::from_ref(value).cast(),
+                    ..Default::default()
+                })
+                .collect();
+            let said = vk::LayerSettingsCreateInfoEXT::default().settings(&list);
+            let next = if list.is_empty() { std::ptr::null() } else { (&raw const said).cast() };
+            let chained = LayerInfo { s_type: 47, next, function: 0, link: &raw mut link };
             let info = vk::InstanceCreateInfo { p_next: (&raw const chained).cast(), ..Default::default() };
             let create = get_instance(vk::Instance::null(), c"vkCreateInstance".as_ptr());
             let create: vk::PFN_vkCreateInstance = transmute(create);
@@ -147,7 +169,12 @@ impl App {
                 other: Some(zinc_mock_driver::get_device_proc_addr),
             };
             let chained = LayerInfo { s_type: 48, next: std::ptr::null(), function: 0, link: &raw mut link };
-            let info = vk::DeviceCreateInfo { p_next: (&raw const chained).cast(), ..Default::default() };
+            let features = vk::PhysicalDeviceFeatures::default().robust_buffer_access(robust);
+            let info = vk::DeviceCreateInfo {
+                p_next: (&raw const chained).cast(),
+                p_enabled_features: &raw const features,
+                ..Default::default()
+            };
             let create: vk::PFN_vkCreateDevice =
                 transmute(get_instance(instance, c"vkCreateDevice".as_ptr()));
             let mut device = vk::Device::null();
