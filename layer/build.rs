@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, exit};
 
-const NAMES: [&str; 2] = ["masks", "bases"];
+const NAMES: [&str; 3] = ["masks", "bases", "line"];
 
 fn main() {
     println!("cargo::rerun-if-env-changed=ZINC_BARRIER_GLSLANG");
