@@ -146,6 +146,10 @@ pub struct BenchArgs {
     /// Tokens timed in each repetition.
     #[arg(short = 'n', long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub tokens: u32,
+    /// Also measure the rate of a prompt of this many tokens, from an empty sequence, in batches as --prompt-batch says
+    /// (llama-bench's pp).
+    #[arg(short = 'p', long, default_value_t = 0, value_name = "N")]
+    pub prompt: u32,
     /// Repetitions; one more, before them, is not counted.
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub reps: u32,

@@ -73,6 +73,8 @@ pub struct Setup {
     pub no_grid_barrier: bool,
     /// Leaves the loads before those barriers out.
     pub no_prefetch: bool,
+    /// Most tokens of a prompt that are computed at once; 0 for one after the other.
+    pub prompt_batch: u32,
 }
 
 impl From<Record> for Setup {
@@ -91,6 +93,8 @@ struct Loaded {
 /// A model on a device, with one sequence or several side by side.
 pub struct Session {
     program: Program,
+    /// The program of a batch of a prompt.
+    prompt: Option<Program>,
     weights: Rc<Loaded>,
     setup: Setup,
     context: u32,
@@ -122,7 +126,10 @@ impl Session {
         let placement = plan::place(model, &limits)?;
         let options = options(device, context, setup, limits);
         let plan = plan::decode(model, &placement, &options)?;
-        memory::check(model, &placement, &plan, &options, device.memory_available())?;
+        let batch = batch_plan(model, &placement, &options, context, setup)?;
+        // What a batch takes beside the caches and tables that it shares.
+        let apart = batch.as_ref().map_or(0, |plan| plan.bytes(Space::Arena));
+        memory::check(model, &placement, &plan, &options, device.memory_available().saturating_sub(apart))?;
         let mut uploader = Uploader::new(device, u64::MAX)?;
         let buffers = weights::upload(device, model, &placement, &mut uploader)?;
         let buffers = buffers.into_iter().map(Rc::new).collect();
@@ -155,6 +162,10 @@ impl Session {
         uploader: &mut Uploader,
     ) -> Result<Self, Error> {
         let mut program = Program::new(device, plan, &weights.buffers, setup.levers)?;
+        let options = options(device, context, setup, weights.limits);
+        let batch = batch_plan(model, &weights.placement, &options, context, setup)?;
+        let levers = Levers { record: prompt_record(setup.levers.record), ..setup.levers };
+        let prompt = batch.map(|plan| program.beside(plan, levers)).transpose()?;
         let config = &model.config;
         for (span, rope) in plan::rope_tables(config, context, &weights.limits).iter().zip(&config.ropes) {
             let table = rope_table(config, *rope, context);
@@ -170,6 +181,7 @@ impl Session {
         let vocabulary = model.config.vocabulary;
         Ok(Self {
             program,
+            prompt,
             weights,
             setup: *setup,
             context,
@@ -246,6 +258,49 @@ impl Session {
         self.passed(1)?;
         update_digest(&mut self.digest, &self.logits);
         Ok(&self.logits)
+    }
+
+    /// Appends all of `tokens` and returns the logits of what follows them, which alone are hashed; in batches if the
+    /// session was made for that, else one after the other with the logits of each hashed.
+    pub fn prompt(&mut self, tokens: &[u32]) -> Result<&[f32], Error> {
+        if self.prompt.is_none() {
+            for &token in tokens {
+                self.step(token)?;
+            }
+            return Ok(&self.logits);
+        }
+        for &token in tokens {
+            self.check(token, tokens.len() as u32)?;
+        }
+        let start = Instant::now();
+        let mut cpu = Duration::ZERO;
+        for batch in tokens.chunks(self.setup.prompt_batch.clamp(1, self.context) as usize) {
+            let Some(program) = &mut self.prompt else { break };
+            let cpu_start = thread_time();
+            program.set_batch(self.position, batch);
+            program.submit(self.position + batch.len() as u32, 1, true)?;
+            cpu += thread_time().saturating_sub(cpu_start);
+            program.wait()?;
+            program.read(Space::Readback, 0, 0, bytemuck::cast_slice_mut(&mut self.logits));
+            self.position += batch.len() as u32;
+            self.steps += batch.len() as u64;
+        }
+        self.wall += start.elapsed();
+        self.cpu += cpu;
+        if !tokens.is_empty() {
+            update_digest(&mut self.digest, &self.logits);
+        }
+        Ok(&self.logits)
+    }
+
+    /// Most tokens of a prompt that this session computes at once; 0 for one after the other.
+    pub fn prompt_batch(&self) -> u32 {
+        self.prompt.as_ref().map_or(0, |_| self.setup.prompt_batch)
+    }
+
+    /// What a batch of a prompt asks of the driver, once one has been.
+    pub fn prompt_counts(&self) -> vk::Counts {
+        self.prompt.as_ref().map_or_else(Default::default, Program::counts)
     }
 
     /// Appends `token` and then, `count` - 1 times, the likeliest token, all chosen on the device and submitted at once;
@@ -350,6 +405,26 @@ fn options(device: &Device, context: u32, setup: &Setup, limits: Limits) -> Opti
         no_prefetch: setup.no_prefetch,
         ..Options::new(context, setup.tuning.unwrap_or_else(|| device.tuning()), limits)
     }
+}
+
+/// The plan of the prompt's batches: none for several sequences, which have prompts of their own.
+fn batch_plan(
+    model: &Model<'_>,
+    placement: &Placement,
+    options: &Options,
+    context: u32,
+    setup: &Setup,
+) -> Result<Option<plan::Plan>, Error> {
+    let batch = setup.prompt_batch.min(context);
+    if batch == 0 || setup.levers.sequences > 1 {
+        return Ok(None);
+    }
+    Ok(Some(plan::prompt(model, placement, options, batch)?))
+}
+
+/// The device cannot choose a prompt's tokens, so nothing is submitted ahead.
+fn prompt_record(record: Record) -> Record {
+    if record == Record::Ahead { Record::Reuse } else { record }
 }
 
 /// Adds a logit vector to a digest as [`Session::digest`] defines it.

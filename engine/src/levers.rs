@@ -45,6 +45,11 @@ pub struct LeverArgs {
     /// Leave out the loads of the next step's weights before each of those barriers.
     #[arg(long)]
     pub no_prefetch: bool,
+    /// Most tokens of a prompt that are computed at once, by kernels that read a matrix once for all of them; 0 for one
+    /// token after the other, as decoding does. The logits of both agree closely, not bit for bit, so what compares
+    /// digests leaves this at 0. One sequence only.
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=4096))]
+    pub prompt_batch: u32,
     /// Sizes of the fused kernels, as name=value pairs [names: threads, groups, wide-threads, lanes, units,
     /// attention-threads, tile, attention-groups, prefetch, resident-groups, resident-threads].
     #[arg(long, value_name = "NAME=N,...")]
@@ -87,6 +92,7 @@ impl LeverArgs {
             tuning,
             no_grid_barrier: self.no_grid_barrier,
             no_prefetch: self.no_prefetch,
+            prompt_batch: self.prompt_batch,
         })
     }
 }

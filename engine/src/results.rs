@@ -273,6 +273,24 @@ pub struct Bench {
     pub bytes_per_token: u64,
     /// All timed steps of all repetitions together.
     pub decode: Decode,
+    /// How fast a prompt goes, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<PromptRate>,
+}
+
+/// The rate of a prompt in `engine bench`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PromptRate {
+    /// Tokens of the prompt.
+    pub tokens: u64,
+    /// Most tokens that were computed at once; 0 for one after the other.
+    pub batch: u64,
+    /// Tokens of the prompt per second, of each repetition: from an empty sequence to the last token's logits.
+    pub tok_s: Spread,
+    /// vkCmdDispatch calls in a batch's command buffers; 0 without batches.
+    pub dispatches_per_batch: u64,
+    /// vkCmdPipelineBarrier calls in them.
+    pub barriers_per_batch: u64,
 }
 
 /// One kind of step of a token in `engine profile`.

@@ -20,7 +20,8 @@ pub(super) fn execute(common: &Common, args: &BenchArgs) -> Result<(), Error> {
     let gguf = parse(&file)?;
     let model =
         Model::from_gguf(&gguf).map_err(|source| Error::Model { name: file.source().to_owned(), source })?;
-    let context = super::context(&model, args.depth, args.tokens)?;
+    let context =
+        super::context(&model, args.depth, args.tokens)?.max(super::context(&model, 0, args.prompt)?);
     let device = open_device(common)?;
     let setup = args.levers.setup(device.tuning())?;
     let mut session = Session::with(&device, &model, context, &setup)?;
@@ -30,6 +31,8 @@ pub(super) fn execute(common: &Common, args: &BenchArgs) -> Result<(), Error> {
         tokens: args.tokens,
         ahead: setup.levers.record == Record::Ahead,
     };
+    let prompt = prompt_rate(&run, &mut session, args)?;
+    session.reset();
     let bar = progress(u64::from(args.reps) + 1, "repetitions");
     run.fill(&mut session)?;
     let mut rates = Vec::new();
@@ -69,8 +72,38 @@ pub(super) fn execute(common: &Common, args: &BenchArgs) -> Result<(), Error> {
         tokens: args.tokens.into(),
         tok_s,
         decode,
+        prompt,
     };
     if common.json { print_json(&result) } else { print_text(&table(&result)) }
+}
+
+/// Times whole prompts, each from an empty sequence; the first, which records and warms up, is not counted.
+fn prompt_rate(
+    run: &Run,
+    session: &mut Session,
+    args: &BenchArgs,
+) -> Result<Option<results::PromptRate>, Error> {
+    if args.prompt == 0 {
+        return Ok(None);
+    }
+    let tokens: Vec<u32> = (0..args.prompt).map(|i| run.token(i)).collect();
+    let mut rates = Vec::new();
+    for repetition in 0..=args.reps {
+        session.reset();
+        session.restart_clock();
+        session.prompt(&tokens)?;
+        if repetition > 0 {
+            rates.push(session.decode().tok_s);
+        }
+    }
+    let counts = session.prompt_counts();
+    Ok(Spread::of(&rates).map(|tok_s| results::PromptRate {
+        tokens: args.prompt.into(),
+        batch: session.prompt_batch().into(),
+        tok_s,
+        dispatches_per_batch: counts.dispatches,
+        barriers_per_batch: counts.barriers,
+    }))
 }
 
 /// What each repetition does.
@@ -134,12 +167,27 @@ fn table(r: &results::Bench) -> String {
             r.bytes_per_token as f64 / 1e6,
             r.bytes_per_token as f64 * median / 1e9
         ),
+        r.prompt.as_ref().map_or(String::new(), |p| {
+            let how = match p.batch {
+                0 => "token by token".to_owned(),
+                batch => format!(
+                    "batches of {batch}: {} dispatches, {} barriers each",
+                    p.dispatches_per_batch, p.barriers_per_batch
+                ),
+            };
+            let Spread { median, lo, hi, n } = p.tok_s;
+            format!(
+                "prompt      {median:.1} tok/s over {} tokens (median of {n}; {lo:.1} to {hi:.1}), {how}",
+                p.tokens
+            )
+        }),
         decode_lines(&r.decode),
         r.decode
             .gpu_us_per_token
             .map_or(String::new(), |us| format!("device      {us:.1} us a token on its own clock")),
     ]
+    .into_iter()
+    .filter(|line| !line.is_empty())
+    .collect::<Vec<_>>()
     .join("\n")
-    .trim_end()
-    .to_owned()
 }

@@ -32,9 +32,7 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
 
     let device = open_device(common)?;
     let mut session = Session::with(&device, &loaded.model, context, &args.levers.setup(device.tuning())?)?;
-    for &token in &prompt_tokens {
-        session.step(token)?;
-    }
+    session.prompt(&prompt_tokens)?;
     let mut sampler = Sampler::new(&args.sampling);
     let mut next = sampler.choose(session.logits());
     let mut margins = vec![margin(session.logits())];

@@ -7,7 +7,7 @@
 
 use zinc_shaders as k;
 
-use super::{Case, Expected, fused, matrices, variants};
+use super::{Case, Expected, batch, fused, matrices, variants};
 use crate::plan::{Shape, Tuning};
 use crate::reference;
 
@@ -46,6 +46,7 @@ pub(super) fn all(tuning: &Tuning) -> Vec<Case> {
     cases.extend(attention.iter().map(|a| maker.weighted_sum(a)));
     variants::add(&mut maker, &mut cases);
     fused::add(&mut maker, &mut cases);
+    batch::add(&mut maker, &mut cases);
     cases
 }
 

@@ -11,6 +11,7 @@
 //! Each kernel has a control: the same case with one input changed on the device only. A comparison that does not
 //! notice is no comparison, and the command fails.
 
+mod batch;
 mod cases;
 mod fused;
 mod matrices;
@@ -248,8 +249,9 @@ mod tests {
         let cases = cases::all(&Tuning::GPU);
         for kernel in zinc_shaders::KERNELS {
             // These have several outputs, or none; they are checked by what sessions compute with them.
-            let whole =
-                ["persistent", "best", "advance", "nothing"].iter().any(|n| kernel.name.starts_with(n));
+            let whole = ["persistent", "best", "advance", "nothing", "batch_"]
+                .iter()
+                .any(|n| kernel.name.starts_with(n));
             let checked = cases.iter().any(|case| case.kernel == kernel);
             assert!(checked != whole, "{} is never checked", kernel.name);
         }

@@ -132,10 +132,7 @@ pub fn decode(model: &Model<'_>, weights: &Placement, options: &Options) -> Resu
     let limits = &options.limits;
     let mut arena = Arena::new(Space::Arena, limits);
     let slots = Slots::new(c, context, &mut arena);
-    let mut cache = Arenas::new(Space::Cache, limits);
-    // Fused attention keeps halves.
-    let half = if fuses_attention(c, options) { 2 } else { 1 };
-    let layer_cache = u64::from(context) * u64::from(c.kv_dim()) / half;
+    let (caches, cache) = layer_caches(c, options);
     let rope_tables = rope_tables(c, context, limits);
     let constants = rope_tables.iter().map(|table| table.offset + table.bytes).max().unwrap_or(0);
     let step = Span { space: Space::Step, offset: 0, bytes: 8 };
@@ -153,8 +150,6 @@ pub fn decode(model: &Model<'_>, weights: &Placement, options: &Options) -> Resu
     } else {
         b.embed(&model.embedding, slots.state)?;
     }
-    let caches: Vec<(Span, Span)> =
-        model.layers.iter().map(|_| (cache.floats(layer_cache), cache.floats(layer_cache))).collect();
     let mut uploads = Vec::new();
     if let Some(resident) = &resident {
         let streams = Streams {
@@ -219,6 +214,16 @@ pub fn decode(model: &Model<'_>, weights: &Placement, options: &Options) -> Resu
         limits.check_allocation(&format!("{space:?} (context {context})"), *bytes)?;
     }
     Ok(Plan { steps, buffers, uploads, failed })
+}
+
+/// Where the keys and values of each layer lie, and the buffers that hold them.
+pub(super) fn layer_caches(c: &Config, options: &Options) -> (Vec<(Span, Span)>, Arenas) {
+    let mut cache = Arenas::new(Space::Cache, &options.limits);
+    // Fused attention keeps halves.
+    let half = if fuses_attention(c, options) { 2 } else { 1 };
+    let each = u64::from(options.context) * u64::from(c.kv_dim()) / half;
+    let caches = (0..c.layers).map(|_| (cache.floats(each), cache.floats(each))).collect();
+    (caches, cache)
 }
 
 /// Where the table of cosines and sines of each of the configuration's rotations lies: `[context][rope_dim / 2][2]`.

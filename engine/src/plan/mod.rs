@@ -14,6 +14,7 @@ pub mod barriers;
 mod decode;
 mod fused;
 mod layout;
+mod prompt;
 mod resident;
 mod tile;
 
@@ -25,6 +26,8 @@ pub(crate) use decode::{get_rows_dispatch, matvec_dispatch, rope_tables};
 pub(crate) use fused::attention_shape;
 pub use fused::{Fusion, Parts};
 pub use layout::{Arena, Arenas, Limits, Part, Placed, Placement, place};
+pub use prompt::{batch_bytes, prompt};
+pub(crate) use prompt::{matmul_dispatch, matmul_shape};
 pub(crate) use tile::{Crew, Tiling, Work as Cut};
 
 use zinc_shaders::{Direction, Kernel};

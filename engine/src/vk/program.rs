@@ -150,13 +150,31 @@ impl Program {
         weights: &[Rc<Buffer>],
         levers: Levers,
     ) -> Result<Self, Error> {
-        let mut buffers: BTreeMap<Space, Rc<Buffer>> = weights
-            .iter()
-            .enumerate()
-            .map(|(i, buffer)| (Space::Weights(i as u32), Rc::clone(buffer)))
-            .collect();
+        let weights = weights.iter().enumerate();
+        let buffers = weights.map(|(i, buffer)| (Space::Weights(i as u32), Rc::clone(buffer))).collect();
+        Self::sharing(device, plan, buffers, levers)
+    }
+
+    /// A program of another plan over the same weights, tables and caches as this one.
+    pub fn beside(&self, plan: Plan, levers: Levers) -> Result<Self, Error> {
+        let shared = |space: &Space| matches!(space, Space::Weights(_) | Space::Constants | Space::Cache(_));
+        let buffers = self.buffers.iter().filter(|(space, _)| shared(space));
+        let buffers = buffers.map(|(space, buffer)| (*space, Rc::clone(buffer))).collect();
+        Self::sharing(&self.device, plan, buffers, levers)
+    }
+
+    /// Makes whatever the plan has beside these buffers.
+    fn sharing(
+        device: &Rc<Device>,
+        plan: Plan,
+        mut buffers: BTreeMap<Space, Rc<Buffer>>,
+        levers: Levers,
+    ) -> Result<Self, Error> {
         let mut strides = BTreeMap::new();
         for &(space, bytes) in &plan.buffers {
+            if buffers.contains_key(&space) {
+                continue;
+            }
             let usage = match space {
                 Space::Step => Use::HostWrites,
                 Space::Readback | Space::Tokens => Use::HostReads,
@@ -255,6 +273,17 @@ impl Program {
         let offset = u64::from(sequence) * self.strides.get(&Space::Step).copied().unwrap_or(0);
         let buffer = self.buffers.get_mut(&Space::Step).and_then(Rc::get_mut);
         buffer.expect("every plan has a step buffer of its own").write(offset, &words);
+    }
+
+    /// Writes what the kernels of a batch read: its first position, its size, its tokens. Nothing may be in flight.
+    pub fn set_batch(&mut self, position: u32, tokens: &[u32]) {
+        let words: Vec<u8> = [position, tokens.len() as u32]
+            .iter()
+            .chain(tokens)
+            .flat_map(|word| word.to_ne_bytes())
+            .collect();
+        let buffer = self.buffers.get_mut(&Space::Step).and_then(Rc::get_mut);
+        buffer.expect("every plan has a step buffer of its own").write(0, &words);
     }
 
     /// Records if that is due, and submits the plan `times` times. No position may reach `positions`. [`Program::wait`]

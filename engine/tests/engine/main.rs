@@ -10,4 +10,5 @@ mod hub;
 mod levers;
 mod models;
 mod profile;
+mod prompt;
 mod support;

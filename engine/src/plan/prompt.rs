@@ -1,0 +1,386 @@
+//! The plan of a batch: many tokens of a prompt at once.
+//!
+//! Token by token, a prompt reads every weight once for each of its tokens. Here a matrix is read once for a whole batch,
+//! by kernels that multiply it with all of the batch's vectors; attention reads the cache once for many queries. It is a
+//! plan like any other: the same weights, the same cache, barriers where its levers put them. One plan serves every batch
+//! up to its size: kernels read how many tokens there are, and what lies behind them in the arena is computed by the
+//! element-wise ones and looked at by nobody.
+//!
+//! Sums are added up in another order than token by token, so logits agree closely and not bit for bit.
+
+use zinc_shaders as k;
+
+use super::decode::layer_caches;
+use super::layout::{Arena, Placed, Placement};
+use super::{Dispatch, Error, Options, Plan, Shape, Space, Span, Step, Work, matvec_dispatch, rope_tables};
+use crate::model::{Activation, Config, Layer, Matrix, Model, Pairing};
+use crate::quant::WeightType;
+
+/// Rows of a matrix that a workgroup of the matrix kernel takes, as in matmul.comp.
+const TILE_ROWS: u32 = 64;
+/// Specialization constant of `batch_rope` (pairing) and `batch_attention` (width of a head).
+const VARIANT_ID: u32 = 2;
+
+/// Bytes of what the host writes before a batch of at most `batch` tokens: position, number of tokens, ids.
+pub fn batch_bytes(batch: u32) -> u64 {
+    8 + 4 * u64::from(batch)
+}
+
+/// Plans a batch of at most `batch` tokens beside the decode plan of the same options, whose cache it fills.
+pub fn prompt(model: &Model<'_>, weights: &Placement, options: &Options, batch: u32) -> Result<Plan, Error> {
+    let c = &model.config;
+    let (context, limits) = (options.context, &options.limits);
+    if context == 0 || context > c.context {
+        return Err(Error::Context { asked: context, trained: c.context });
+    }
+    let mut arena = Arena::new(Space::Arena, limits);
+    let mut take = |width: u32| arena.floats(u64::from(width) * u64::from(batch));
+    let [mut state, mut other] = [take(c.embedding), take(c.embedding)];
+    let s = Slots {
+        normed: take(c.embedding),
+        weighted: take(c.embedding),
+        q: [take(c.q_dim()), take(c.q_dim())],
+        k: [take(c.kv_dim()), take(c.kv_dim())],
+        v: [take(c.kv_dim()), take(c.kv_dim())],
+        attention: take(c.q_dim()),
+        projected: take(c.embedding),
+        gate: take(c.feed_forward),
+        up: take(c.feed_forward),
+        activated: take(c.feed_forward),
+    };
+    let mut single = |count: u32| arena.floats(count.into());
+    let (last, normed, weighted) = (single(c.embedding), single(c.embedding), single(c.embedding));
+    let (head, capped) = (single(c.vocabulary), single(c.vocabulary));
+    let step = Span { space: Space::Step, offset: 0, bytes: batch_bytes(batch) };
+    let mut b = Builder { steps: Vec::new(), layer: None, step, config: c, weights, options, batch };
+
+    for part in weights.parts(&model.embedding) {
+        let Placed { quants, scales } = part.placed;
+        let bindings = [Some(step), Some(quants), scales, Some(state)].into_iter().flatten().collect();
+        let push = vec![c.embedding, part.first_row, part.rows];
+        b.tokens("token_embd", rows_kernel(model.embedding.ty), bindings, push, c.embedding.div_ceil(16), 0)?;
+    }
+    if let Some(factor) = c.embedding_scale {
+        b.elements("embd_scale", &k::SCALE, vec![state, other], &[factor.to_bits()])?;
+        (state, other) = (other, state);
+    }
+    let tables = rope_tables(c, context, limits);
+    let (caches, cache) = layer_caches(c, options);
+    for ((index, layer), (keys, values)) in (0..).zip(&model.layers).zip(&caches) {
+        b.layer = Some(index);
+        b.attention(index, layer, &s, state, tables[c.layer_rope(index)], *keys, *values)?;
+        b.matmul("attn_output", &layer.attn_output, s.attention, s.projected)?;
+        b.residual(["attn_post_norm", "attn_residual"], layer.attn_post_norm.as_ref(), &s, state, other)?;
+        b.feed_forward(layer, &s, other)?;
+        b.residual(["ffn_post_norm", "ffn_residual"], layer.ffn_post_norm.as_ref(), &s, other, state)?;
+    }
+    b.layer = None;
+    b.tokens("last_row", &k::BATCH_LAST, vec![step, state, last], vec![c.embedding], c.embedding, 0)?;
+    let logits = b.head(model, [last, normed, weighted, head, capped])?;
+    let readback = Span { space: Space::Readback, offset: 0, bytes: logits.bytes };
+    let mut steps = b.steps;
+    steps.push(Step { layer: None, name: "read_logits", work: Work::Copy { from: logits, to: readback } });
+    let constants = tables.iter().map(|table| table.offset + table.bytes).max().unwrap_or(0);
+    let mut buffers = vec![
+        (Space::Constants, constants),
+        (Space::Step, step.bytes),
+        (Space::Arena, arena.bytes()),
+        (Space::Readback, readback.bytes),
+    ];
+    buffers.extend(cache.buffers());
+    for (space, bytes) in &buffers {
+        limits.check_allocation(&format!("{space:?} (a batch of {batch} tokens)"), *bytes)?;
+    }
+    Ok(Plan { steps, buffers, uploads: Vec::new(), failed: None })
+}
+
+/// Intermediates of all tokens of a batch.
+struct Slots {
+    normed: Span,
+    weighted: Span,
+    /// Projected queries, and where the next stage puts them; stages go to and fro.
+    q: [Span; 2],
+    k: [Span; 2],
+    v: [Span; 2],
+    attention: Span,
+    projected: Span,
+    gate: Span,
+    up: Span,
+    activated: Span,
+}
+
+struct Builder<'b> {
+    steps: Vec<Step>,
+    layer: Option<u32>,
+    step: Span,
+    config: &'b Config,
+    weights: &'b Placement,
+    options: &'b Options,
+    batch: u32,
+}
+
+impl Builder<'_> {
+    fn push(&mut self, name: &'static str, dispatch: Dispatch, grid: [u64; 2]) -> Result<(), Error> {
+        debug_assert_eq!(dispatch.bindings.len(), dispatch.kernel.bindings.len(), "{name}");
+        debug_assert_eq!(dispatch.push.len() * 4, dispatch.kernel.push_bytes as usize, "{name}");
+        let limits = &self.options.limits;
+        for span in &dispatch.bindings {
+            limits.check_range(name, span.bytes)?;
+        }
+        let [most_x, most_y] = limits.grid;
+        if grid[0] > most_x.into() || grid[1] > most_y.into() {
+            let step = name.to_owned();
+            return Err(Error::Grid { step, x: grid[0], y: grid[1], most_x, most_y });
+        }
+        let dispatch = Dispatch { grid: grid.map(|n| n as u32), ..dispatch };
+        self.steps.push(Step { layer: self.layer, name, work: Work::Dispatch(dispatch) });
+        Ok(())
+    }
+
+    /// One invocation for each element of the result, the last binding; `more` push constants follow the count.
+    fn elements(
+        &mut self,
+        name: &'static str,
+        kernel: &'static k::Kernel,
+        bindings: Vec<Span>,
+        more: &[u32],
+    ) -> Result<(), Error> {
+        let count = bindings.last().map_or(0, |to| to.bytes / 4) as u32;
+        let shape = Shape { workgroup: self.element(), rows: 1 };
+        let push = [&[count], more].concat();
+        let grid = [u64::from(count.div_ceil(shape.workgroup)), 1];
+        self.push(name, dispatch(kernel, shape, bindings, push, Vec::new()), grid)
+    }
+
+    /// `each` invocations for each token of the batch.
+    fn tokens(
+        &mut self,
+        name: &'static str,
+        kernel: &'static k::Kernel,
+        bindings: Vec<Span>,
+        push: Vec<u32>,
+        each: u32,
+        variant: u32,
+    ) -> Result<(), Error> {
+        let shape = Shape { workgroup: self.options.tuning.element, rows: 1 };
+        let tokens = if *kernel == k::BATCH_LAST { 1 } else { self.batch };
+        let grid = [each.div_ceil(shape.workgroup).into(), tokens.into()];
+        self.push(name, dispatch(kernel, shape, bindings, push, vec![(VARIANT_ID, variant)]), grid)
+    }
+
+    /// Invocations in a workgroup of an element-wise kernel: more than for a token, since there is more of everything.
+    fn element(&self) -> u32 {
+        (4 * self.options.tuning.element).min(self.options.limits.workgroup)
+    }
+
+    /// RMS norm of each row of `width`, and its weight.
+    fn norm(&mut self, names: [&'static str; 2], weight: &Matrix<'_>, spans: [Span; 3]) -> Result<(), Error> {
+        let [from, normed, to] = spans;
+        let width = weight.columns;
+        let rows = from.bytes / 4 / u64::from(width);
+        // The workgroup of decoding adds up a whole vector; heads are narrow.
+        let workgroup = self.options.tuning.reduce.min(width.next_power_of_two().max(4));
+        let push = vec![width, self.config.epsilon.to_bits()];
+        let shape = Shape { workgroup, rows: 1 };
+        let work = dispatch(&k::RMS_NORM_ROWS, shape, vec![from, normed], push, Vec::new());
+        self.push(names[0], work, [rows, 1])?;
+        let weight = self.weights.of(weight).quants;
+        self.elements(names[1], &k::MUL_ROWS, vec![normed, weight, to], &[width])
+    }
+
+    /// One dispatch for each part of the matrix.
+    fn matmul(&mut self, name: &'static str, matrix: &Matrix<'_>, from: Span, to: Span) -> Result<(), Error> {
+        let shape = matmul_shape(self.options.tuning.reduce);
+        for part in self.weights.parts(matrix) {
+            let Placed { quants, scales } = part.placed;
+            let bindings =
+                [Some(self.step), Some(quants), scales, Some(from), Some(to)].into_iter().flatten().collect();
+            let push = vec![matrix.columns, part.rows, matrix.rows, part.first_row];
+            let (kernel, grid) = matmul_dispatch(matrix.ty, part.rows, self.batch, shape);
+            let work = dispatch(kernel, shape, bindings, push, Vec::new());
+            self.push(name, work, grid.map(u64::from))?;
+        }
+        Ok(())
+    }
+
+    /// From the residual stream to the attention's result.
+    #[allow(clippy::too_many_arguments)] // what a layer's attention reads and writes
+    fn attention(
+        &mut self,
+        index: u32,
+        layer: &Layer<'_>,
+        s: &Slots,
+        state: Span,
+        table: Span,
+        keys: Span,
+        values: Span,
+    ) -> Result<(), Error> {
+        let c = self.config;
+        self.norm(["attn_norm", "attn_norm_weight"], &layer.attn_norm, [state, s.normed, s.weighted])?;
+        self.matmul("attn_q", &layer.attn_q, s.weighted, s.q[0])?;
+        self.matmul("attn_k", &layer.attn_k, s.weighted, s.k[0])?;
+        self.matmul("attn_v", &layer.attn_v, s.weighted, s.v[0])?;
+        let q = self.bias("attn_q_bias", layer.attn_q_bias.as_ref(), s.q)?;
+        let k = self.bias("attn_k_bias", layer.attn_k_bias.as_ref(), s.k)?;
+        let v = self.bias("attn_v_bias", layer.attn_v_bias.as_ref(), s.v)?;
+        if let Some(weight) = &layer.attn_q_norm {
+            self.norm(["attn_q_norm", "attn_q_norm_weight"], weight, [q[0], q[1], q[0]])?;
+        }
+        if let Some(weight) = &layer.attn_k_norm {
+            self.norm(["attn_k_norm", "attn_k_norm_weight"], weight, [k[0], k[1], k[0]])?;
+        }
+        let neox = u32::from(c.pairing == Pairing::Halves);
+        for (name, heads, x) in [("rope_q", c.heads, q), ("rope_k", c.kv_heads, k)] {
+            let push = vec![heads, c.head_dim, c.rope_dim];
+            let bindings = vec![self.step, table, x[0], x[1]];
+            self.tokens(name, &k::BATCH_ROPE, bindings, push, heads * c.head_dim / 2, neox)?;
+        }
+        let context = self.options.context;
+        let halves = super::fused::fuses_attention(c, self.options);
+        let (write_keys, write_values, attention, each) = if halves {
+            (&k::BATCH_KV_WRITE_KEYS, &k::BATCH_KV_WRITE_VALUES, &k::BATCH_ATTENTION_HALVES, 8)
+        } else {
+            (&k::BATCH_KV_WRITE_FLOATS, &k::BATCH_KV_WRITE_FLOATS, &k::BATCH_ATTENTION_FLOATS, 4)
+        };
+        for (name, kernel, x, cache) in
+            [("write_k", write_keys, k[1], keys), ("write_v", write_values, v[0], values)]
+        {
+            let push = vec![c.kv_heads, c.head_dim, context];
+            self.tokens(name, kernel, vec![self.step, x, cache], push, c.kv_dim() / each, 0)?;
+        }
+        let shape = attention_shape(c.head_dim, self.options)?;
+        let window = c.layer_window(index).unwrap_or(context);
+        let push = vec![c.heads, c.kv_heads, context, (c.attention_scale as f32).to_bits(), window];
+        let bindings = vec![self.step, q[1], keys, values, s.attention];
+        let work = dispatch(attention, shape, bindings, push, vec![(VARIANT_ID, c.head_dim)]);
+        let grid = [c.heads.into(), self.batch.div_ceil(shape.workgroup / 4).into()];
+        self.push("attention", work, grid)
+    }
+
+    /// What was projected with its bias, if there is one: the first span of what comes back.
+    fn bias(
+        &mut self,
+        name: &'static str,
+        bias: Option<&Matrix<'_>>,
+        [from, to]: [Span; 2],
+    ) -> Result<[Span; 2], Error> {
+        let Some(bias) = bias else { return Ok([from, to]) };
+        let weight = self.weights.of(bias).quants;
+        self.elements(name, &k::ADD_ROWS, vec![from, weight, to], &[bias.columns])?;
+        Ok([to, from])
+    }
+
+    fn feed_forward(&mut self, layer: &Layer<'_>, s: &Slots, state: Span) -> Result<(), Error> {
+        self.norm(["ffn_norm", "ffn_norm_weight"], &layer.ffn_norm, [state, s.normed, s.weighted])?;
+        self.matmul("ffn_gate", &layer.ffn_gate, s.weighted, s.gate)?;
+        self.matmul("ffn_up", &layer.ffn_up, s.weighted, s.up)?;
+        let (name, kernel) = match self.config.activation {
+            Activation::Silu => ("ffn_silu", &k::SILU),
+            Activation::Gelu => ("ffn_gelu", &k::GELU),
+        };
+        self.elements(name, kernel, vec![s.gate, s.activated], &[])?;
+        // The gate is done with, and its span takes the product.
+        self.elements("ffn_multiply", &k::MUL, vec![s.activated, s.up, s.gate], &[])?;
+        self.matmul("ffn_down", &layer.ffn_down, s.gate, s.projected)
+    }
+
+    /// Adds what was projected to the stream, normed in models that do so.
+    fn residual(
+        &mut self,
+        [norm, add]: [&'static str; 2],
+        weight: Option<&Matrix<'_>>,
+        s: &Slots,
+        from: Span,
+        to: Span,
+    ) -> Result<(), Error> {
+        let mut added = s.projected;
+        if let Some(weight) = weight {
+            self.norm([norm, norm], weight, [s.projected, s.normed, s.weighted])?;
+            added = s.weighted;
+        }
+        self.elements(add, &k::ADD, vec![from, added, to], &[])
+    }
+
+    /// Norm, output head and bound of one row, as a decode token has them.
+    fn head(&mut self, model: &Model<'_>, spans: [Span; 5]) -> Result<Span, Error> {
+        let [last, normed, weighted, logits, capped] = spans;
+        self.norm(["output_norm", "output_norm_weight"], &model.output_norm, [last, normed, weighted])?;
+        let shape = self.options.tuning.matvec;
+        for part in self.weights.parts(&model.output) {
+            let Placed { quants, scales } = part.placed;
+            let (kernel, grid) =
+                matvec_dispatch(model.output.ty, part.rows, shape, self.options.limits.grid[0]);
+            let offset = logits.offset + 4 * u64::from(part.first_row);
+            let rows = Span { offset, bytes: 4 * u64::from(part.rows), ..logits };
+            let bindings = [Some(quants), scales, Some(weighted), Some(rows)].into_iter().flatten().collect();
+            let push = vec![model.output.columns, part.rows, grid[0] as u32];
+            self.push("output", dispatch(kernel, shape, bindings, push, Vec::new()), grid)?;
+        }
+        let Some(cap) = self.config.logit_cap else { return Ok(logits) };
+        self.elements("output_softcap", &k::SOFTCAP, vec![logits, capped], &[cap.to_bits()])?;
+        Ok(capped)
+    }
+}
+
+fn dispatch(
+    kernel: &'static k::Kernel,
+    shape: Shape,
+    bindings: Vec<Span>,
+    push: Vec<u32>,
+    constants: Vec<(u32, u32)>,
+) -> Dispatch {
+    Dispatch { kernel, shape, bindings, push, constants, grid: [0, 0], reach: None }
+}
+
+/// Invocations of the matrix kernel: four for each token of its tile. A GPU's workgroups take 64 tokens, a CPU's 16.
+pub(crate) fn matmul_shape(reduce: u32) -> Shape {
+    Shape { workgroup: if reduce >= 64 { 256 } else { 64 }, rows: 1 }
+}
+
+/// The matrix kernel for a weight format, and its grid over rows and tokens.
+pub(crate) fn matmul_dispatch(
+    ty: WeightType,
+    rows: u32,
+    tokens: u32,
+    shape: Shape,
+) -> (&'static k::Kernel, [u32; 2]) {
+    let kernel = match ty {
+        WeightType::F32 => &k::MATMUL_F32,
+        WeightType::F16 => &k::MATMUL_F16,
+        WeightType::BF16 => &k::MATMUL_BF16,
+        WeightType::Q8_0 => &k::MATMUL_Q8_0,
+        WeightType::Q5_0 => &k::MATMUL_Q5_0,
+        WeightType::Q4_1 => &k::MATMUL_Q4_1,
+        WeightType::Q4_0 => &k::MATMUL_Q4_0,
+        WeightType::Q6_K => &k::MATMUL_Q6_K,
+        WeightType::Q4_K => &k::MATMUL_Q4_K,
+    };
+    (kernel, [rows.div_ceil(TILE_ROWS), tokens.div_ceil(shape.workgroup / 4)])
+}
+
+/// The batched embedding kernel for a weight format.
+fn rows_kernel(ty: WeightType) -> &'static k::Kernel {
+    match ty {
+        WeightType::F32 => &k::BATCH_ROWS_F32,
+        WeightType::F16 => &k::BATCH_ROWS_F16,
+        WeightType::BF16 => &k::BATCH_ROWS_BF16,
+        WeightType::Q8_0 => &k::BATCH_ROWS_Q8_0,
+        WeightType::Q5_0 => &k::BATCH_ROWS_Q5_0,
+        WeightType::Q4_1 => &k::BATCH_ROWS_Q4_1,
+        WeightType::Q4_0 => &k::BATCH_ROWS_Q4_0,
+        WeightType::Q6_K => &k::BATCH_ROWS_Q6_K,
+        WeightType::Q4_K => &k::BATCH_ROWS_Q4_K,
+    }
+}
+
+/// Invocations of batched attention: as many queries as the shared memory holds, 32 at most.
+fn attention_shape(head_dim: u32, options: &Options) -> Result<Shape, Error> {
+    let quads = head_dim / 4;
+    let bytes = |queries: u32| 16 * (queries * quads + 16 * (quads + 1)) + 2 * 4 * 16 * queries;
+    let most = options.limits.shared_memory;
+    let queries = [32, 16, 8, 4]
+        .into_iter()
+        .find(|queries| bytes(*queries) <= most)
+        .ok_or_else(|| Error::Unfused { step: "attention of a batch".to_owned(), columns: head_dim })?;
+    Ok(Shape { workgroup: 4 * queries, rows: 1 })
+}

@@ -1,0 +1,145 @@
+//! A prompt in batches against the same prompt token by token.
+
+use zinc_engine::decode::{Session, Setup, argmax};
+use zinc_engine::model::Architecture;
+use zinc_engine::plan::Fusion;
+use zinc_engine::quant::WeightType;
+use zinc_engine::vk::{Barriers, Levers};
+
+use crate::support::{Tiny, device, with_model};
+
+fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot =
+        |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum() };
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
+fn tracked() -> Setup {
+    let levers = Levers { barriers: Barriers::Tracked, ..Levers::default() };
+    Setup { levers, fusion: Fusion::None, ..Setup::default() }
+}
+
+/// The logits behind the prompt, and eight times the likeliest token with the logits behind it.
+fn continued(file: &[u8], setup: Setup, prompt: &[u32]) -> Vec<(Vec<f32>, u32)> {
+    with_model(file, |model| {
+        let mut session = Session::with(&device(), model, 64, &setup).unwrap();
+        session.prompt(prompt).unwrap();
+        assert_eq!(session.position() as usize, prompt.len());
+        let mut all = Vec::new();
+        for _ in 0..8 {
+            let next = argmax(session.logits());
+            all.push((session.logits().to_vec(), next));
+            session.step(next).unwrap();
+        }
+        all
+    })
+}
+
+/// The least cosine of the logits behind a prompt in batches with those token by token, over a greedy continuation that
+/// must be the same up to a near tie.
+fn agreement(shape: &Tiny, setup: Setup, batch: u32) -> f64 {
+    let prompt: Vec<u32> = (0..41).map(|i| i * 37 % 257).collect();
+    let file = shape.file();
+    let plain = continued(&file, setup, &prompt);
+    let batched = continued(&file, Setup { prompt_batch: batch, ..setup }, &prompt);
+    let mut worst = 1f64;
+    for ((logits, token), (got, got_token)) in plain.iter().zip(&batched) {
+        worst = worst.min(cosine(logits, got));
+        if token != got_token {
+            let largest = logits.iter().fold(0f32, |m, v| m.max(v.abs()));
+            let margin = logits[*token as usize] - logits[*got_token as usize];
+            assert!(margin < 0.02 * largest, "{shape:?}: {token} and {got_token} differ by {margin}");
+            break;
+        }
+    }
+    worst
+}
+
+#[test]
+fn a_prompt_in_batches_agrees_with_the_prompt_token_by_token_in_every_architecture() {
+    let shapes = [
+        Tiny::default(),
+        Tiny { architecture: Architecture::Qwen2, output: Some(WeightType::Q4_0), ..Tiny::default() },
+        Tiny { architecture: Architecture::Qwen3, rope_dim: 8, ..Tiny::default() },
+        Tiny {
+            architecture: Architecture::Gemma3,
+            layers: 7,
+            window: 9,
+            logit_cap: Some(5.0),
+            ..Tiny::default()
+        },
+        Tiny {
+            heads: 5,
+            kv_heads: 5,
+            head_dim: 20,
+            embedding: 100,
+            feed_forward: 60,
+            ty: WeightType::F32,
+            ..Tiny::default()
+        },
+    ];
+    for shape in &shapes {
+        // Batches that end in the middle, at the end and behind the prompt.
+        for batch in [16, 41, 64] {
+            let worst = agreement(shape, tracked(), batch);
+            assert!(worst >= 0.9999, "{shape:?} in batches of {batch}: cosine {worst}");
+        }
+    }
+}
+
+#[test]
+fn a_prompt_in_batches_fills_the_cache_that_fused_attention_reads() {
+    for architecture in [Architecture::Llama, Architecture::Gemma3] {
+        let shape = Tiny { architecture, layers: 3, window: 9, ..Tiny::default() };
+        let worst = agreement(&shape, Setup { fusion: Fusion::Rope, ..tracked() }, 16);
+        assert!(worst >= 0.999, "{architecture:?}: cosine {worst}");
+    }
+}
+
+#[test]
+fn every_format_gives_the_same_prompt_in_batches() {
+    for ty in WeightType::ALL {
+        let columns = ty.block_elements().max(32) as u32;
+        let shape = Tiny {
+            embedding: columns,
+            feed_forward: 2 * columns,
+            head_dim: columns / 4,
+            rope_dim: columns / 4,
+            layers: 1,
+            output: Some(ty),
+            ty,
+            ..Tiny::default()
+        };
+        let worst = agreement(&shape, tracked(), 24);
+        assert!(worst >= 0.9999, "{ty}: cosine {worst}");
+    }
+}
+
+#[test]
+fn another_token_early_in_the_prompt_is_noticed() {
+    let file = Tiny::default().file();
+    let prompt: Vec<u32> = (0..41).map(|i| i * 37 % 257).collect();
+    let mut other = prompt.clone();
+    other[3] ^= 1;
+    let setup = Setup { prompt_batch: 16, ..tracked() };
+    let (a, b) = (continued(&file, setup, &prompt), continued(&file, setup, &other));
+    assert!(cosine(&a[0].0, &b[0].0) < 0.9999, "the comparison is blind");
+}
+
+#[test]
+fn a_batch_has_the_same_bits_with_a_barrier_after_every_step_and_only_where_one_is_due() {
+    let file = Tiny::default().file();
+    let prompt: Vec<u32> = (0..41).map(|i| i * 37 % 257).collect();
+    let every = Setup { prompt_batch: 16, ..Setup::default() };
+    let tracked = Setup { prompt_batch: 16, ..tracked() };
+    let run = |setup: Setup| {
+        with_model(&file, |model| {
+            let mut session = Session::with(&device(), model, 64, &setup).unwrap();
+            session.prompt(&prompt).unwrap();
+            (session.digest(), session.prompt_counts())
+        })
+    };
+    let ((a, many), (b, few)) = (run(every), run(tracked));
+    assert_eq!(a, b);
+    assert!(few.barriers < many.barriers && few.dispatches == many.dispatches, "{few:?} of {many:?}");
+}
