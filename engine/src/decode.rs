@@ -1,4 +1,4 @@
-//! Decoding on a device: load weights, then one token a step.
+//! Decoding on a device: load weights, then one token a step, or a prompt in batches.
 //!
 //! A session holds one sequence. Each step writes position and token, submits the plan's commands, waits, and copies
 //! the logits out. The clock runs over exactly that; what callers do with the logits (hashing, scoring, printing) is

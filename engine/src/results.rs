@@ -214,9 +214,10 @@ pub struct Run {
     pub margins: Vec<Option<f64>>,
     /// `length`, `end-of-text` or `context-full`.
     pub stopped: String,
-    /// As in [`Perplexity::logits_digest`], over the steps of prompt and generation.
+    /// As in [`Perplexity::logits_digest`], over the steps of prompt and generation (of a prompt in batches: of its
+    /// last token).
     pub logits_digest: String,
-    /// How prompt and generation together went: both go one token a step.
+    /// How prompt and generation together went, counted for a single token; with `--prompt-batch` the prompt took batches.
     pub decode: Decode,
 }
 

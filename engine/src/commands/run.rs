@@ -1,4 +1,4 @@
-//! `engine run`: prompt and generation, one token a step.
+//! `engine run`: a prompt, at once or token by token, and generation, one token a step.
 
 use std::io::Write;
 
