@@ -4,10 +4,9 @@
 //! process (docs/runs/h200/instruments.md). An instrument that changes results by itself shows nothing. So before the first
 //! dispatch is cut, kernels of the layer's own go through in pieces, cut as the application's will be. One
 //! leaves the numbers of its workgroups, along each of the three axes. The other looks at `gl_GlobalInvocationID.x` alone, as
-//! most kernels do, once with its pieces in a row and once in turn with those of another dispatch: a run on that driver
-//! showed that it gets the first kernel right and others wrong. That driver is refused by its name, too, since whether the
-//! second kernel finds it out has not been seen. What does not come out as from whole dispatches ends the
-//! slicing on this device.
+//! most kernels do, once with its pieces in a row and once in turn with those of another dispatch. What does not come out as
+//! from whole dispatches ends the slicing on this device. Runs on that driver showed that it gets both kernels right and
+//! others wrong, so it is refused by its name: passing is no proof.
 
 use super::kernel::{Pools, words_of};
 use super::slice;
