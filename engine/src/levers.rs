@@ -33,6 +33,9 @@ pub struct LeverArgs {
     /// Which steps are made one dispatch.
     #[arg(long, value_enum, default_value_t = FusionArg::None)]
     pub fusion: FusionArg,
+    /// Fail where `--fusion persistent` does not do this model on this device, instead of taking `all`.
+    #[arg(long)]
+    pub no_fallback: bool,
     /// Let every kernel return at once: what is left is launch and barrier. Results mean nothing.
     #[arg(long)]
     pub null_kernels: bool,

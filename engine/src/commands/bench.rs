@@ -24,7 +24,7 @@ pub(super) fn execute(common: &Common, args: &BenchArgs) -> Result<(), Error> {
         super::context(&model, args.depth, args.tokens)?.max(super::context(&model, 0, args.prompt)?);
     let device = open_device(common)?;
     let setup = args.levers.setup(device.tuning())?;
-    let mut session = Session::with(&device, &model, context, &setup)?;
+    let mut session = super::start(&device, &model, context, &setup, &args.levers)?;
     let run = Run {
         vocabulary: model.config.vocabulary,
         depth: args.depth,

@@ -23,11 +23,12 @@ use std::rc::Rc;
 use clap::CommandFactory;
 
 use crate::cli::{Cli, Command, Common};
-use crate::decode;
+use crate::decode::{self, Session, Setup};
 use crate::embedded;
 use crate::error::Error;
 use crate::gguf::{Gguf, ModelFile};
 use crate::hub;
+use crate::levers::LeverArgs;
 use crate::model::Model;
 use crate::packages::Package;
 use crate::plan;
@@ -143,6 +144,27 @@ fn open_device(common: &Common) -> Result<Rc<Device>, Error> {
         ));
     }
     Ok(device)
+}
+
+/// A session as the levers say. Where the resident kernel does not do the model on the device, one line says why, and the
+/// fused plan takes its place, unless that was forbidden or the kernel is wanted as a control.
+fn start(
+    device: &Rc<Device>,
+    model: &Model<'_>,
+    context: u32,
+    setup: &Setup,
+    levers: &LeverArgs,
+) -> Result<Session, Error> {
+    match Session::with(device, model, context, setup) {
+        Err(decode::Error::Plan(plan::Error::NotResident { what }))
+            if !levers.no_fallback && !setup.no_grid_barrier =>
+        {
+            remark(&format!("note: --fusion persistent does not do {what}; this is --fusion all"));
+            let setup = Setup { fusion: plan::Fusion::All, ..*setup };
+            Ok(Session::with(device, model, context, &setup)?)
+        }
+        result => Ok(result?),
+    }
 }
 
 fn read_file(path: &std::path::Path) -> Result<Vec<u8>, Error> {

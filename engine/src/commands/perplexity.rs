@@ -4,7 +4,7 @@ use super::{
     decode_lines, device_line, load, model_line, open_device, open_model, print_json, print_text, progress,
 };
 use crate::cli::{Common, PerplexityArgs, ViaArg};
-use crate::decode::{Session, update_digest};
+use crate::decode::update_digest;
 use crate::embedded;
 use crate::error::Error;
 use crate::perplexity::{Score, Task, strip};
@@ -33,8 +33,8 @@ pub(super) fn execute(common: &Common, args: &PerplexityArgs) -> Result<(), Erro
     match args.via {
         ViaArg::Decode => {
             let opened = open_device(common)?;
-            let mut session =
-                Session::with(&opened, &loaded.model, task.ctx, &args.levers.setup(opened.tuning())?)?;
+            let setup = args.levers.setup(opened.tuning())?;
+            let mut session = super::start(&opened, &loaded.model, task.ctx, &setup, &args.levers)?;
             score = task.run(&loaded.tokenizer, |token, first, score| {
                 if first {
                     session.reset();

@@ -38,7 +38,7 @@ pub(super) fn execute(common: &Common, args: &ProfileArgs) -> Result<(), Error> 
         setup.levers.record = Record::Reuse;
         remark("note: a profile reads the logits of every token, so --record ahead is measured as reuse");
     }
-    let mut session = Session::with(&device, &model, context, &setup)?;
+    let mut session = super::start(&device, &model, context, &setup, &args.levers)?;
     let token = |i: u32| (u64::from(i) * 7919 % u64::from(model.config.vocabulary)) as u32;
     for i in 0..args.depth {
         session.step(token(i))?;

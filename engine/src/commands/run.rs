@@ -5,7 +5,6 @@ use std::io::Write;
 use super::{decode_lines, device_line, load, model_line, open_device, open_model, print_json};
 use crate::chat;
 use crate::cli::{Common, RunArgs};
-use crate::decode::Session;
 use crate::error::Error;
 use crate::results::{self, SCHEMA};
 use crate::sampling::Sampler;
@@ -31,7 +30,8 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
     let context = (length + u64::from(args.tokens) - 1).min(trained.into()) as u32;
 
     let device = open_device(common)?;
-    let mut session = Session::with(&device, &loaded.model, context, &args.levers.setup(device.tuning())?)?;
+    let setup = args.levers.setup(device.tuning())?;
+    let mut session = super::start(&device, &loaded.model, context, &setup, &args.levers)?;
     session.prompt(&prompt_tokens)?;
     let mut sampler = Sampler::new(&args.sampling);
     let mut next = sampler.choose(session.logits());

@@ -8,7 +8,7 @@ use zinc_shaders as k;
 
 use super::Case;
 use super::cases::{FLIP, Maker, U, bytes, some};
-use crate::plan::{Crew, Cut as Work, Shape, Tiling, attention_shape};
+use crate::plan::{Crew, Cut as Work, Shape, Tiling, attention_shape, attention_threads};
 use crate::quant::{SUPER_BLOCK, WeightType, dequantize_row};
 use crate::reference;
 
@@ -291,7 +291,8 @@ impl Maker {
         }
 
         let t = self.tuning.fused;
-        let shape = attention_shape(group as u32, a.head_dim, t.attention_threads, t.tile);
+        let threads = attention_threads(group as u32, a.head_dim, &t);
+        let shape = attention_shape(group as u32, a.head_dim, threads, t.tile);
         let splits = (t.attention_groups / a.kv_heads).clamp(1, a.context.div_ceil(t.tile));
         let bits = |v: &[half::f16]| v.iter().flat_map(|h| h.to_le_bytes()).collect::<Vec<u8>>();
         let parts = vec![0u8; 4 * (a.heads * splits * (a.head_dim + 4)) as usize];

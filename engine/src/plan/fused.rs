@@ -15,7 +15,7 @@ use zinc_shaders as k;
 use super::decode::{Builder, Slots};
 use super::layout::Arena;
 use super::tile::{Crew, Tiling, Work as Cut};
-use super::{Dispatch, Error, Options, Reach, Shape, Space, Span, Step, Work};
+use super::{Dispatch, Error, FusedTuning, Options, Reach, Shape, Space, Span, Step, Work};
 use crate::model::{Activation, Config, Layer, Matrix, Pairing};
 
 /// Which steps are made one.
@@ -117,12 +117,20 @@ pub(super) fn splits(c: &Config, options: &Options) -> u32 {
 /// Whether attention can be fused, and so the cache holds halves.
 pub(super) fn fuses_attention(c: &Config, options: &Options) -> bool {
     let t = options.tuning.fused;
-    let shape = attention_shape(c.heads / c.kv_heads, c.head_dim, t.attention_threads, t.tile);
+    let group = c.heads / c.kv_heads;
+    let shape = attention_shape(group, c.head_dim, attention_threads(group, c.head_dim, &t), t.tile);
     options.fusion.parts().attention
         && c.head_dim.is_multiple_of(8)
         && c.heads / c.kv_heads <= MOST_GROUP
         && shape.threads <= options.limits.workgroup
         && shape.shared_bytes + 4 * shape.merge_floats <= options.limits.shared_memory
+}
+
+/// Invocations of a workgroup of attention in a dispatch of its own. Many narrow heads: half the invocations hold as much
+/// each, and merge less. The resident kernel has one size for all steps.
+pub(crate) fn attention_threads(group: u32, head_dim: u32, tuning: &FusedTuning) -> u32 {
+    let most = tuning.attention_threads;
+    if group >= 4 && head_dim <= 64 { most.min(128) } else { most }
 }
 
 /// Sizes of the attention kernel.
@@ -138,8 +146,6 @@ pub(crate) struct AttentionShape {
 
 /// The attention kernel for a group of query heads, as attention.glsl declares it.
 pub(crate) fn attention_shape(group: u32, head_dim: u32, threads: u32, tile: u32) -> AttentionShape {
-    // Many narrow heads: half the invocations hold as much each, and merge less.
-    let threads = if group >= 4 && head_dim <= 64 { threads.min(128) } else { threads };
     let threads = threads.max(tile).max((head_dim / 4).next_power_of_two());
     let merge_heads = group.min(2);
     let position_groups = threads / (head_dim / 8).max(1);
@@ -467,7 +473,9 @@ impl Builder<'_> {
     ) -> Result<(), Error> {
         let (c, f) = (self.config, self.fused);
         let t = self.options.tuning.fused;
-        let threads = attention_shape(c.heads / c.kv_heads, c.head_dim, t.attention_threads, t.tile).threads;
+        let group = c.heads / c.kv_heads;
+        let threads = attention_threads(group, c.head_dim, &t);
+        let threads = attention_shape(group, c.head_dim, threads, t.tile).threads;
         let splits = splits(c, self.options);
         let context = self.options.context;
         let window = c.layer_window(index).unwrap_or(context);

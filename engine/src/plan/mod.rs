@@ -23,8 +23,8 @@ mod tests;
 
 pub use decode::{Options, decode};
 pub(crate) use decode::{get_rows_dispatch, matvec_dispatch, rope_tables};
-pub(crate) use fused::attention_shape;
 pub use fused::{Fusion, Parts};
+pub(crate) use fused::{attention_shape, attention_threads};
 pub use layout::{Arena, Arenas, Limits, Part, Placed, Placement, place};
 pub use prompt::{batch_bytes, prompt};
 pub(crate) use prompt::{matmul_dispatch, matmul_shape};
@@ -287,6 +287,8 @@ pub struct Features {
     pub dot: bool,
     /// `vulkanMemoryModel` and `vulkanMemoryModelDeviceScope`.
     pub memory_model: bool,
+    /// On a CPU driver, how many invocations run in step (`subgroupSize`).
+    pub in_step: Option<u32>,
 }
 
 /// Workgroup shapes by kind of kernel. Results may differ between tunings in the last bits, since sums change their

@@ -86,7 +86,12 @@ fn refuse(what: impl Into<String>) -> Error {
 
 /// The span of `bytes` bytes from the beginning of a buffer, if it can be bound.
 fn whole(space: Space, bytes: u64, what: &str, limits: &Limits) -> Result<Span, Error> {
-    limits.check_range(what, bytes)?;
+    if bytes > limits.range {
+        let most = limits.range;
+        return Err(refuse(format!(
+            "{what} in one range of {bytes} bytes (this device binds {most} at most)"
+        )));
+    }
     Ok(Span { space, offset: 0, bytes })
 }
 
@@ -104,8 +109,23 @@ impl Builder<'_> {
         let (Some(weights), cache) = (self.weights.allocations.first(), &caches[0].0) else {
             return Err(refuse("a model without weights"));
         };
-        if !o.features.memory_model || !fuses_attention(c, o) {
-            return Err(refuse("this device or the shape of these heads"));
+        if !o.features.memory_model {
+            return Err(refuse("a device without vulkanMemoryModel and vulkanMemoryModelDeviceScope"));
+        }
+        let threads = o.tuning.fused.resident_threads;
+        // lavapipe (Mesa 22.3.6) leaves out every barrier of a module in the Vulkan memory model: such a kernel gives wrong
+        // numbers there unless all invocations of a workgroup run in step, and right ones with the same barriers in a module
+        // of the older memory model.
+        if o.features.in_step.is_some_and(|lanes| threads > lanes) {
+            return Err(refuse(format!(
+                "{threads} invocations a workgroup on a CPU driver, which may leave barriers out"
+            )));
+        }
+        if !fuses_attention(c, o) {
+            let (heads, kv_heads, dim) = (c.heads, c.kv_heads, c.head_dim);
+            return Err(refuse(format!(
+                "{heads} heads of {dim} with {kv_heads} key/value heads on this device"
+            )));
         }
         let matrices = |l: &crate::model::Layer<'_>| {
             [l.attn_q, l.attn_k, l.attn_v, l.attn_output, l.ffn_gate, l.ffn_up, l.ffn_down]
@@ -152,8 +172,15 @@ impl Builder<'_> {
         let most = |f: fn(&Tiling) -> u32| all.iter().map(f).max().unwrap_or(0);
         let (activations, partials) = (most(|t| t.activations), most(|t| t.partials));
         let squares = most(|t| t.squares);
-        let (threads, tile) = (o.tuning.fused.resident_threads, o.tuning.fused.tile);
+        let tile = o.tuning.fused.tile;
         let attention = attention_shape(c.heads / c.kv_heads, c.head_dim, threads, tile);
+        if attention.threads > threads {
+            let need = attention.threads;
+            return Err(refuse(format!(
+                "attention with {threads} invocations a workgroup (these heads and tiles take {need}; --tuning \
+                 resident-threads={need})"
+            )));
+        }
         // The merge of attention uses the array of activations.
         let merge = attention.merge_floats / 4;
         // Results before they are stored, 32 sums of squares, and whether a wait was given up.
@@ -161,11 +188,14 @@ impl Builder<'_> {
             + 16 * activations.max(merge)
             + 4 * (partials + squares + threads + 33)
             + attention.shared_bytes;
-        if shared > o.limits.shared_memory || attention.threads != threads {
+        if shared > o.limits.shared_memory {
             let have = o.limits.shared_memory;
-            let need = attention.threads;
+            return Err(refuse(format!("{shared} bytes of shared memory (this device has {have})")));
+        }
+        if threads > o.limits.workgroup {
+            let have = o.limits.workgroup;
             return Err(refuse(format!(
-                "{shared} bytes of shared memory (there are {have}) and {need} invocations (there are {threads})"
+                "{threads} invocations a workgroup (this device has {have} at most)"
             )));
         }
 

@@ -265,7 +265,7 @@ fn each_part_of_the_fusion_takes_dispatches_away_alone() {
 
 #[test]
 fn the_resident_kernel_is_refused_by_name_where_it_does_not_fit() {
-    let features = Features { dot: true, memory_model: true };
+    let features = Features { dot: true, memory_model: true, in_step: None };
     let resident = Options { fusion: Fusion::Persistent, features, ..options() };
     let gguf = Gguf::parse(embedded::MODEL).unwrap();
     let model = Model::from_gguf(&gguf).unwrap();
@@ -276,7 +276,10 @@ fn the_resident_kernel_is_refused_by_name_where_it_does_not_fit() {
     let apart = refusal(&resident, Limits { target: 1, ..limits() });
     assert!(apart.contains("several allocations") && apart.contains("--fusion all"), "{apart}");
     let none = refusal(&Options { features: Features::default(), ..resident }, limits());
-    assert!(none.contains("this device"), "{none}");
+    assert!(none.contains("vulkanMemoryModel"), "{none}");
+    let wide = Options { features: Features { in_step: Some(4), ..features }, ..resident };
+    let wide = refusal(&wide, limits());
+    assert!(wide.contains("8 invocations a workgroup on a CPU driver"), "{wide}");
     let gpu = Options { tuning: Tuning::GPU, ..resident };
     let small = refusal(&gpu, Limits { shared_memory: 24576, ..limits() });
     assert!(small.contains("shared memory"), "{small}");
@@ -303,7 +306,7 @@ fn left_by_alias_only(plan: &Plan) -> usize {
 
 #[test]
 fn tracked_barriers_are_as_many_as_alias_only_leaves_and_each_pair_has_one_between() {
-    let features = Features { dot: true, memory_model: true };
+    let features = Features { dot: true, memory_model: true, in_step: None };
     for fusion in [Fusion::None, Fusion::Norm, Fusion::Rope, Fusion::Ffn, Fusion::All, Fusion::Persistent] {
         with_plan(Options { fusion, features, tuning: Tuning::GPU, ..options() }, |_, _, plan| {
             let due = barriers::Due::of(plan, |_| true);

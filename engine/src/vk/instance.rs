@@ -124,6 +124,8 @@ impl Instance {
     fn features(&self, handle: vk::PhysicalDevice, api: u32) -> Features {
         let mut model = vk::PhysicalDeviceVulkanMemoryModelFeatures::default();
         let mut dot = vk::PhysicalDeviceShaderIntegerDotProductFeatures::default();
+        let mut subgroup = vk::PhysicalDeviceSubgroupProperties::default();
+        let mut cpu = false;
         if api >= vk::API_VERSION_1_2 {
             let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut model);
             if api >= vk::API_VERSION_1_3 {
@@ -131,8 +133,13 @@ impl Instance {
             }
             // SAFETY: each structure belongs to a version of Vulkan that the device has.
             unsafe { self.raw.get_physical_device_features2(handle, &mut features) };
+            let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut subgroup);
+            // SAFETY: the structure belongs to Vulkan 1.1.
+            unsafe { self.raw.get_physical_device_properties2(handle, &mut properties) };
+            cpu = properties.properties.device_type == vk::PhysicalDeviceType::CPU;
         }
         Features {
+            in_step: cpu.then_some(subgroup.subgroup_size),
             dot: dot.shader_integer_dot_product == vk::TRUE,
             memory_model: model.vulkan_memory_model == vk::TRUE
                 && model.vulkan_memory_model_device_scope == vk::TRUE

@@ -219,6 +219,25 @@ fn wrong_usage_has_a_status_of_its_own() {
 }
 
 #[test]
+fn where_the_resident_kernel_does_not_do_a_model_the_fused_plan_does_and_one_line_says_why() {
+    let digest = |args: &[&str]| {
+        let output = engine(&[&["perplexity", "--ctx", "16", "--tokens", "16"], args].concat());
+        let text = stdout(&output);
+        let logits = text.lines().find(|line| line.starts_with("logits")).unwrap().to_owned();
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        (logits, message.lines().filter(|line| line.contains("--fusion persistent")).count())
+    };
+    // Eight invocations are too few for the embedded model's widths on every device.
+    let resident = ["--fusion", "persistent", "--tuning", "resident-threads=8"];
+    assert_eq!(digest(&resident), (digest(&["--fusion", "all"]).0, 1));
+    assert_eq!(digest(&["--fusion", "all"]).1, 0);
+    for strict in ["--no-fallback", "--no-grid-barrier"] {
+        let args = [&["perplexity", "--ctx", "16", "--tokens", "16", strict], &resident[..]].concat();
+        assert_fails(&engine(&args), 1, &["a width of 192 columns", "--fusion all"]);
+    }
+}
+
+#[test]
 fn a_text_that_is_missing_or_too_short_is_named() {
     assert_fails(&engine(&["perplexity", "--file", "/no/such/text"]), 1, &["/no/such/text"]);
     let folder = tempfile::tempdir().unwrap();
