@@ -170,9 +170,17 @@ pub struct ProfileArgs {
     /// Tokens timed; the table shows medians.
     #[arg(short = 'n', long, default_value_t = 32, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub tokens: u32,
-    /// Also write the first four timed tokens as a trace for Perfetto or Chrome's viewer, the host beside the device.
+    /// Also write the first four timed tokens (the one put together, of those with few timestamps) as a trace for Perfetto or
+    /// Chrome's viewer, the host beside the device.
     #[arg(long, value_name = "FILE.json")]
     pub trace: Option<PathBuf>,
+    /// Also draw one token, the host beside the device.
+    #[arg(long, value_name = "FILE.svg")]
+    pub svg: Option<PathBuf>,
+    /// Stamp each Nth step only, others in each of N passes: 1 stamps all in every token, which makes it longer where steps are
+    /// short. Default: 1 on a CPU and where that costs less than 2 percent, else as many as leave four steps in a token.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub stamp_every: Option<u32>,
     /// How tokens reach the device.
     #[command(flatten)]
     pub levers: LeverArgs,

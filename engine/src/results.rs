@@ -328,13 +328,17 @@ pub struct Profile {
     pub depth: u64,
     /// A token on the device's clock, microseconds, median; stamped at its beginning and end only.
     pub token_us: f64,
-    /// The same with two stamps around every step.
+    /// The same with two stamps around every step of one token.
+    pub all_stamps_token_us: f64,
+    /// Each how many'th step of a token had stamps of those that rows and segments come from: 1 all.
+    pub stamp_every: u32,
+    /// Such a token on the device's clock.
     pub stamped_token_us: f64,
     /// Sum of the steps' medians, without what lies between them.
     pub steps_us: f64,
     /// A token on the host's clock, microseconds, mean, without stamps.
     pub wall_us: f64,
-    /// The same with two stamps around every step, read after the token.
+    /// The same with the stamps of `stamp_every`, read after the token.
     pub stamped_wall_us: f64,
     /// The stamped token by what it is spent on; sums to `stamped_wall_us`.
     pub segments: Segments,

@@ -1,9 +1,13 @@
 //! Files that appear complete or not at all.
 
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::Error;
+
+/// Temporary files begun so far, for the one handler that a process has.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Writes a file through a temporary one beside it, which is renamed when it is complete and on disk, and goes away
 /// with any error or interrupt. `bytes` is about how much will be written: too little room is said before the first.
@@ -45,10 +49,17 @@ fn room(folder: &Path) -> Option<u64> {
 /// Makes an interrupt (or a request to terminate) take the unfinished file along. The exit status is the shell's for an
 /// interrupt.
 fn remove_if_interrupted(path: &Path) {
-    let path = path.to_owned();
-    let handler = move || {
-        // After the rename there is no such file any more, and nothing is lost.
-        let _ = std::fs::remove_file(&path);
+    let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    let first = unfinished.is_empty();
+    unfinished.push(path.to_owned());
+    if !first {
+        return;
+    }
+    let handler = || {
+        for path in UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            // After the rename there is no such file any more, and nothing is lost.
+            let _ = std::fs::remove_file(path);
+        }
         std::process::exit(130);
     };
     if let Err(error) = ctrlc::set_handler(handler) {

@@ -1,11 +1,13 @@
 //! `engine profile`: where a token's time goes, step by step, on the host's and the device's clock.
 //!
-//! Two timestamps around each step order the steps and cost time themselves. So beside the segments' sum stands a token
-//! without any, measured in the same run: what the stamps cost is the difference, and it is printed rather than spread
-//! over the rows.
+//! Two timestamps around each step order the steps and cost time themselves. Where that is much, each token gets few of
+//! them, others each time, and the rows come from many tokens ([`sparse`]). Either way a token without any stands beside
+//! the segments' sum, measured in the same run: what the stamps cost is the difference, and it is printed rather than
+//! spread over the rows.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+
+use rustix::time::{ClockId, clock_gettime};
 
 use super::output::write_whole;
 use super::{
@@ -17,7 +19,8 @@ use crate::error::Error;
 use crate::model::Model;
 use crate::plan::{Plan, Space, Step, Work};
 use crate::profile::segments::Segments;
-use crate::profile::{self, Span, fit, trace};
+use crate::profile::{self, Span, fit, picture, sparse, trace};
+use crate::progress;
 use crate::results::{self, ProfileRow, SCHEMA, Spread};
 use crate::vk::{self, Record};
 
@@ -49,31 +52,62 @@ pub(super) fn execute(common: &Common, args: &ProfileArgs) -> Result<(), Error> 
         sequences: setup.levers.sequences,
         vocabulary: model.config.vocabulary,
     };
-    let plain = run.pass(&mut session)?;
+    // The first tokens are those of a device that has just woken up.
+    run.pass(&mut session)?;
+    let mut plain = run.pass(&mut session)?;
     session.program().time_tokens().map_err(decode::Error::from)?;
     let timed = run.pass(&mut session)?;
     session.program().time_steps().map_err(decode::Error::from)?;
     let stamped = run.pass(&mut session)?;
+    let device_us = |all: &[Measured]| median(all.iter().map(|t| t.stamps[1] / 1e3));
+    let (token_us, stamped_token_us) = (device_us(&timed), device_us(&stamped));
+    let steps = session.program().plan().steps.len() as u32;
+    // A CPU writes a stamp in passing, and no two of its tokens take equally long.
+    let ratio = match device.describe().kind {
+        results::DeviceKind::Cpu => 1.0,
+        _ => stamped_token_us / token_us,
+    };
+    let every = args.stamp_every.unwrap_or_else(|| sparse::every(steps, ratio));
+    let every = every.clamp(1, steps.max(1));
+    let sparsely = if every == 1 { None } else { Some(run.sparsely(&mut session, every)?) };
+    // Again, so that a clock that drifts does so to both sides.
+    session.program().time_nothing();
+    plain.extend(run.pass(&mut session)?);
 
     let program = session.program();
     let barriers = program.barriers_before();
     let names: Vec<String> = program.plan().steps.iter().map(Step::label).collect();
-    let tokens: Vec<profile::Token> = stamped
-        .iter()
-        .map(|t| profile::Token::aligned(t.cpu.clone(), t.waited, &t.stamps, &names, &barriers))
-        .collect();
+    let token_of =
+        |t: &Measured| profile::Token::aligned(t.cpu.clone(), t.began(), &t.stamps, &names, &barriers);
+    let all: Vec<profile::Token> = stamped.iter().map(token_of).collect();
+    // What the rows and segments are made of: every stamped token, or the one that many with few stamps give.
+    let (tokens, measured) = match &sparsely {
+        Some(many) => {
+            let one = together(many);
+            (vec![token_of(&one)], vec![one])
+        }
+        None => (all.clone(), stamped),
+    };
     let each: Vec<f64> = (0..names.len())
-        .map(|i| median(stamped.iter().map(|t| (t.stamps[3 + 2 * i] - t.stamps[2 + 2 * i]) / 1e3)))
+        .map(|i| median(measured.iter().map(|t| (t.stamps[3 + 2 * i] - t.stamps[2 + 2 * i]) / 1e3)))
         .collect();
+    let name = &device.describe().name;
+    let calibrated = measured.iter().all(|t| t.first.is_some());
     if let Some(path) = &args.trace {
-        let events = trace::events(&tokens[..tokens.len().min(TRACED)], &device.describe().name);
+        let alignment = if calibrated { trace::CALIBRATED } else { trace::BY_WAIT };
+        let shown = if sparsely.is_some() { &tokens } else { &all };
+        let events = trace::events(&shown[..shown.len().min(TRACED)], name, alignment);
         let text = serde_json::to_vec(&events).map_err(std::io::Error::from)?;
         write_whole(path, text.len() as u64, |out| out.write_all(&text))?;
+    }
+    if let (Some(path), Some(token)) = (&args.svg, tokens.last()) {
+        let picture = picture::svg(token, name).map_err(std::io::Error::other)?;
+        write_whole(path, picture.len() as u64, |out| out.write_all(picture.as_bytes()))?;
     }
     let segments = Segments::mean(&tokens.iter().map(Segments::of).collect::<Vec<_>>());
     let n = tokens.len() as f64;
     let wall_us = plain.iter().map(Measured::wall_us).sum::<f64>() / plain.len() as f64;
-    let stamped_wall_us = stamped.iter().map(Measured::wall_us).sum::<f64>() / n;
+    let stamped_wall_us = measured.iter().map(Measured::wall_us).sum::<f64>() / n;
     let total: f64 = tokens.iter().map(profile::Token::length).sum();
     let plan = program.plan();
     let points: Vec<(f64, f64)> = plan
@@ -90,8 +124,10 @@ pub(super) fn execute(common: &Common, args: &ProfileArgs) -> Result<(), Error> 
         device: device.describe().clone(),
         model: identity(&file, &model),
         depth: args.depth.into(),
-        token_us: median(timed.iter().map(|t| t.stamps[1] / 1e3)),
-        stamped_token_us: median(stamped.iter().map(|t| t.stamps[1] / 1e3)),
+        token_us,
+        all_stamps_token_us: stamped_token_us,
+        stamp_every: every,
+        stamped_token_us: device_us(&measured),
         steps_us: each.iter().sum(),
         wall_us,
         stamped_wall_us,
@@ -130,11 +166,46 @@ struct Measured {
     cpu: Vec<Span>,
     waited: f64,
     stamps: Vec<f64>,
+    /// When the device began, on the host's clock, where it can tell.
+    first: Option<f64>,
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC`, the one that a device's clock can be read together with.
+fn now() -> f64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
+}
+
+/// One token of many that have few stamps each: their mean on the host, and the places of all stamps.
+fn together(many: &[Measured]) -> Measured {
+    let n = many.len().max(1) as f64;
+    let mean = |f: &dyn Fn(&Measured) -> f64| many.iter().map(f).sum::<f64>() / n;
+    let parts = many.first().map_or(0, |m| m.cpu.len());
+    let mut end = 0.0;
+    let cpu: Vec<Span> = (0..parts)
+        .map(|part| {
+            let begin = end;
+            end += mean(&|m| m.cpu[part].length());
+            Span { begin, end, ..many[0].cpu[part].clone() }
+        })
+        .collect();
+    let waited = cpu.iter().find(|span| span.name == "wait").map_or(0.0, |span| span.end);
+    let first = many
+        .iter()
+        .all(|m| m.first.is_some())
+        .then(|| mean(&|m| m.first.unwrap_or(0.0) - m.cpu.first().map_or(0.0, |span| span.begin)));
+    let stamps: Vec<&[f64]> = many.iter().map(|m| m.stamps.as_slice()).collect();
+    Measured { cpu, waited, stamps: sparse::composite(&stamps), first }
 }
 
 impl Measured {
     fn wall_us(&self) -> f64 {
         self.cpu.iter().map(Span::length).sum::<f64>() / 1e3
+    }
+
+    /// When the device began, on the host's clock: as it was read, or so that the wait ends with the device's work.
+    fn began(&self) -> f64 {
+        self.first.unwrap_or(self.waited - self.stamps.get(1).copied().unwrap_or(0.0))
     }
 }
 
@@ -145,7 +216,7 @@ impl Run {
         session.rewind(self.depth);
         session.step(0)?;
         let mut logits = vec![0f32; self.vocabulary as usize];
-        let zero = Instant::now();
+        let zero = now();
         let mut token = 0;
         let mut measured = Vec::new();
         for i in 0..self.tokens {
@@ -164,13 +235,13 @@ impl Run {
         position: u32,
         token: &mut u32,
         logits: &mut [f32],
-        zero: Instant,
+        zero: f64,
     ) -> Result<Measured, vk::Error> {
         let program = session.program();
         let mut cpu: Vec<Span> = Vec::with_capacity(5);
-        let mut begin = zero.elapsed().as_nanos() as f64;
+        let mut begin = now() - zero;
         let mut done = |name: &str| {
-            let end = zero.elapsed().as_nanos() as f64;
+            let end = now() - zero;
             cpu.push(Span { name: name.to_owned(), kind: "host", begin, end });
             begin = end;
             end
@@ -189,7 +260,21 @@ impl Run {
         done("host read");
         *token = argmax(logits);
         done("sampling");
-        Ok(Measured { cpu, waited, stamps: program.times()? })
+        let first = program.began()?.map(|t| t - zero);
+        Ok(Measured { cpu, waited, stamps: program.times()?, first })
+    }
+
+    /// As many passes as it takes for every stamp to have been in some, each `every`th in each.
+    fn sparsely(&self, session: &mut Session, every: u32) -> Result<Vec<Measured>, Error> {
+        let progress = progress::count(u64::from(every), "passes");
+        let mut measured = Vec::new();
+        for first in 0..every {
+            session.program().time_some_steps(first, every).map_err(decode::Error::from)?;
+            measured.extend(self.pass(session)?);
+            progress.inc(1);
+        }
+        progress.finish_and_clear();
+        Ok(measured)
     }
 }
 
@@ -280,17 +365,24 @@ fn table(r: &results::Profile) -> String {
     ));
     if r.difference_percent.abs() > TOLERANCE {
         lines.push(format!(
-            "warning     the sum misses the token by more than {TOLERANCE} percent: stamps between steps cost that much here, or \
-             the machine was busy; more tokens (-n) help against the latter only"
+            "warning     the sum misses the token by more than {TOLERANCE} percent: the machine was busy, or stamps cost that much \
+             here; try more tokens (-n), and fewer stamps in each (--stamp-every)"
         ));
     }
     lines.push(format!(
-        "overhead    stamps make a token {:.2} times as long for the host, {:.2} times on the device ({:.1} us to {:.1} us)",
+        "overhead    stamps make a token {:.3} times as long for the host, {:.3} times on the device ({:.1} us to {:.1} us)",
         r.stamped_wall_us / r.wall_us,
         r.stamped_token_us / r.token_us,
         r.token_us,
         r.stamped_token_us
     ));
+    if r.stamp_every > 1 {
+        lines.push(format!(
+            "            with stamps at one step in {} (others in each of as many passes); all at once would make it {:.2} times as long",
+            r.stamp_every,
+            r.all_stamps_token_us / r.token_us
+        ));
+    }
     let (idle, waits) = (r.gpu_idle * 100.0, r.cpu_waits * 100.0);
     let who = if waits > idle { "the CPU waits for the GPU" } else { "the GPU waits for the CPU" };
     lines.push(format!(

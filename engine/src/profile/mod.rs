@@ -1,11 +1,14 @@
 //! Where a token's time goes, as plain data.
 //!
 //! Measuring needs a device; what the measurements mean does not. So this folder knows neither Vulkan nor a clock: from
-//! spans it makes a trace that viewers read ([`trace`]), the published segments of a token ([`segments`]), and a line
+//! spans it makes a trace that viewers read ([`trace`]) and a picture ([`picture`]), puts one token together from many with few
+//! stamps each ([`sparse`]), makes the published segments of a token ([`segments`]), and a line
 //! through the steps that says what a dispatch costs at least ([`fit`]). Each can be tested on made-up spans.
 
 pub mod fit;
+pub mod picture;
 pub mod segments;
+pub mod sparse;
 pub mod trace;
 
 /// Something with a beginning and an end, nanoseconds after a common zero.
@@ -41,9 +44,9 @@ pub struct Token {
 
 impl Token {
     /// Makes a token of the host's spans and the device's stamps (nanoseconds: beginning and end of the whole, then of each
-    /// step), setting the device's end to the moment when the host's wait returned. `names` are the steps' names, `barrier`
+    /// step), of which the first was at `began` on the host's clock. `names` are the steps' names, `barrier`
     /// says whether one stands before a step; after the last one always does.
-    pub fn aligned(cpu: Vec<Span>, waited: f64, stamps: &[f64], names: &[String], barrier: &[bool]) -> Self {
+    pub fn aligned(cpu: Vec<Span>, began: f64, stamps: &[f64], names: &[String], barrier: &[bool]) -> Self {
         let (Some(&first), Some(&last)) = (stamps.first(), stamps.get(1)) else {
             return Self { cpu, gpu: Vec::new(), steps: Vec::new() };
         };
@@ -53,7 +56,7 @@ impl Token {
             // Stamps never go back on one queue; rounding of ticks must not make them.
             let until = until.clamp(now, last.max(now));
             if until > now || step.is_some() {
-                let (begin, end) = (waited - last + now, waited - last + until);
+                let (begin, end) = (began - first + now, began - first + until);
                 token.gpu.push(Span { name: name.to_owned(), kind, begin, end });
                 token.steps.push(step);
             }
@@ -106,11 +109,11 @@ pub(crate) mod tests {
         ];
         let names = ["ffn_up", "softmax", "ffn_silu", "output"].map(str::to_owned);
         let stamps = [0.0, 650.0, 0.0, 200.0, 230.0, 330.0, 330.0, 400.0, 420.0, 640.0];
-        Token::aligned(cpu, 900.0, &stamps, &names, &[false, true, false, true])
+        Token::aligned(cpu, 250.0, &stamps, &names, &[false, true, false, true])
     }
 
     #[test]
-    fn the_device_ends_when_the_wait_returns_and_barriers_fill_what_lies_between_steps() {
+    fn the_device_begins_where_its_clock_says_and_barriers_fill_what_lies_between_steps() {
         let token = token();
         assert_eq!(token.gpu.last().unwrap().end, 900.0);
         assert_eq!(token.gpu[0].begin, 250.0);

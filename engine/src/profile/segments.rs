@@ -25,18 +25,26 @@ pub struct Segments {
     pub cpu_recording_us: f64,
 }
 
-/// Where a step of this name belongs.
-fn of_step<'a>(segments: &'a mut Segments, name: &str) -> &'a mut f64 {
+/// The segments' names, in the order in which they are published.
+pub const NAMES: [&str; 6] = [
+    "weight streaming",
+    "KV read",
+    "small kernels",
+    "barrier bubbles",
+    "LM head and sampling",
+    "CPU recording",
+];
+
+/// The place in [`NAMES`] of what a step of this name does.
+pub(super) fn class(name: &str) -> usize {
     let name = name.rsplit('.').next().unwrap_or(name);
     match name {
         "attn_q" | "attn_k" | "attn_v" | "attn_qkv" | "attn_output" | "ffn_gate" | "ffn_up"
-        | "ffn_gate_up" | "ffn_down" | "layers" | "prefetch" => &mut segments.weight_streaming_us,
-        "attention" | "scores" | "softmax" | "weighted_sum" | "write_k" | "write_v" => {
-            &mut segments.kv_read_us
-        }
-        "best" | "advance" | "read_logits" | "read_failed" => &mut segments.head_and_sampling_us,
-        name if name.starts_with("output") => &mut segments.head_and_sampling_us,
-        _ => &mut segments.small_kernels_us,
+        | "ffn_gate_up" | "ffn_down" | "layers" | "prefetch" => 0,
+        "attention" | "scores" | "softmax" | "weighted_sum" | "write_k" | "write_v" => 1,
+        "best" | "advance" | "read_logits" | "read_failed" => 4,
+        name if name.starts_with("output") => 4,
+        _ => 2,
     }
 }
 
@@ -45,8 +53,11 @@ impl Segments {
     pub fn of(token: &Token) -> Self {
         let mut segments = Self::default();
         for (span, step) in token.gpu.iter().zip(&token.steps) {
-            let segment = match step {
-                Some(_) => of_step(&mut segments, &span.name),
+            let segment = match step.map(|_| class(&span.name)) {
+                Some(0) => &mut segments.weight_streaming_us,
+                Some(1) => &mut segments.kv_read_us,
+                Some(4) => &mut segments.head_and_sampling_us,
+                Some(_) => &mut segments.small_kernels_us,
                 None => &mut segments.barrier_bubbles_us,
             };
             *segment += span.length() / 1e3;
@@ -75,14 +86,15 @@ impl Segments {
 
     /// With names, in the order in which they are published.
     pub fn named(&self) -> [(&'static str, f64); 6] {
-        [
-            ("weight streaming", self.weight_streaming_us),
-            ("KV read", self.kv_read_us),
-            ("small kernels", self.small_kernels_us),
-            ("barrier bubbles", self.barrier_bubbles_us),
-            ("LM head and sampling", self.head_and_sampling_us),
-            ("CPU recording", self.cpu_recording_us),
-        ]
+        let figures = [
+            self.weight_streaming_us,
+            self.kv_read_us,
+            self.small_kernels_us,
+            self.barrier_bubbles_us,
+            self.head_and_sampling_us,
+            self.cpu_recording_us,
+        ];
+        std::array::from_fn(|i| (NAMES[i], figures[i]))
     }
 
     /// All of them.

@@ -7,15 +7,17 @@ use serde_json::{Value, json};
 
 use super::{Span, Token};
 
-/// How the device's clock meets the host's in [`Token::aligned`].
-pub const ALIGNMENT: &str = "the device's last stamp is set to the moment when the host's wait for the fence returned; so \
-                             the device's track lies late by that wait's own latency";
+/// How the device's clock meets the host's where both can be read together.
+pub const CALIBRATED: &str = "both clocks were read together (VK_EXT_calibrated_timestamps) after each token";
+/// How they meet elsewhere.
+pub const BY_WAIT: &str = "the device's last stamp is set to the moment when the host's wait for the fence returned; so \
+                           the device's track lies late by that wait's own latency";
 
 const HOST: u32 = 1;
 const DEVICE: u32 = 2;
 
 /// The trace of these tokens on that device.
-pub fn events(tokens: &[Token], device: &str) -> Value {
+pub fn events(tokens: &[Token], device: &str, alignment: &str) -> Value {
     let name = |what: &str, tid: u32, name: &str| json!({"ph": "M", "name": what, "pid": 1, "tid": tid, "args": {"name": name}});
     let mut events = vec![
         name("process_name", 0, "zinc-barrier engine"),
@@ -38,7 +40,7 @@ pub fn events(tokens: &[Token], device: &str) -> Value {
     }
     json!({
         "displayTimeUnit": "ns",
-        "otherData": {"device": device, "alignment": ALIGNMENT},
+        "otherData": {"device": device, "alignment": alignment},
         "traceEvents": events,
     })
 }
@@ -55,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_trace_has_both_tracks_and_each_span_once() {
-        let trace = events(&[token()], "a device");
+        let trace = events(&[token()], "a device", BY_WAIT);
         let events = trace["traceEvents"].as_array().unwrap();
         let of = |tid: u32| events.iter().filter(|e| e["ph"] == "X" && e["tid"] == tid).count();
         assert_eq!((of(HOST), of(DEVICE)), (6, 8));

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use ash::vk;
 use zinc_shaders::{Kernel, capability};
 
+use super::calibrate::{self, Clocks};
 use super::error::During;
 use super::requirements;
 use super::{Error, Instance, Physical};
@@ -19,13 +20,15 @@ pub struct Device {
     pub(super) family: u32,
     pub(super) memory: vk::PhysicalDeviceMemoryProperties,
     pub(super) physical: Physical,
+    /// Where the device's clock can be read together with the host's.
+    pub(super) clocks: Option<Clocks>,
     /// Set when a submission never finished: objects may then still be in use, and destroying them would be undefined.
     abandoned: Cell<bool>,
     pub(super) instance: Rc<Instance>,
 }
 
 impl Device {
-    /// Creates a device without extensions and with the optional features that fused kernels use, where it has them;
+    /// Creates a device without extensions (but that of clocks, where it is there) and with the optional features that fused kernels use, where it has them;
     /// robustBufferAccess stays off, so that nothing but the bound ranges says what a kernel touches.
     pub fn new(instance: Rc<Instance>, physical: Physical) -> Result<Rc<Self>, Error> {
         requirements::check(&physical.caps)?;
@@ -46,6 +49,11 @@ impl Device {
         if features.dot {
             info = info.push_next(&mut dot);
         }
+        let clocks = calibrate::has(&instance, physical.handle);
+        let extensions = [calibrate::EXTENSION.as_ptr()];
+        if clocks {
+            info = info.enabled_extension_names(&extensions);
+        }
         // SAFETY: the handle comes from this instance; `info` and what it points to live until the call returns.
         let raw =
             unsafe { instance.raw.create_device(physical.handle, &info, None) }.during("vkCreateDevice")?;
@@ -53,8 +61,9 @@ impl Device {
         let queue = unsafe { raw.get_device_queue(family, 0) };
         // SAFETY: as for create_device.
         let memory = unsafe { instance.raw.get_physical_device_memory_properties(physical.handle) };
+        let clocks = clocks.then(|| Clocks::new(&instance.raw, &raw));
         let abandoned = Cell::new(false);
-        Ok(Rc::new(Self { raw, queue, family, memory, physical, abandoned, instance }))
+        Ok(Rc::new(Self { raw, queue, family, memory, physical, clocks, abandoned, instance }))
     }
 
     /// Identity, for results.

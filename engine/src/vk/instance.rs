@@ -14,7 +14,7 @@ use crate::results::{Device, DeviceKind};
 pub struct Instance {
     pub(super) raw: ash::Instance,
     // Keeps the loader's library loaded for as long as the instance lives.
-    _entry: ash::Entry,
+    pub(super) entry: ash::Entry,
 }
 
 /// A device before anything is created on it.
@@ -44,7 +44,7 @@ impl Instance {
             }
             result => Error::from_result("vkCreateInstance", result),
         })?;
-        Ok(Rc::new(Self { raw, _entry: entry }))
+        Ok(Rc::new(Self { raw, entry }))
     }
 
     /// All devices, in the loader's order. Empty when drivers are there but show no device.

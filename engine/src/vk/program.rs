@@ -250,14 +250,28 @@ impl Program {
 
     /// Times every step from the next submission on.
     pub fn time_steps(&mut self) -> Result<(), Error> {
-        self.queries = Some(Queries::new(&self.device, 2 * self.plan.steps.len() as u32 + 2)?);
+        self.time_some_steps(0, 1)
+    }
+
+    /// Stamps only each `every`th step's beginning and end, from number `first` on, from the next submission on: a stamp waits
+    /// for all work before it, so that fewer in a token disturb it less. Times of the others are not numbers.
+    pub fn time_some_steps(&mut self, first: u32, every: u32) -> Result<(), Error> {
+        let count = 2 * self.plan.steps.len() as u32 + 2;
+        let chosen = |stamp: u32| stamp < 2 || (stamp - 2) / 2 % every.max(1) == first;
+        self.queries = Some(Queries::new(&self.device, count, chosen)?);
         self.recorded = None;
         Ok(())
     }
 
+    /// Times nothing from the next submission on.
+    pub fn time_nothing(&mut self) {
+        self.queries = None;
+        self.recorded = None;
+    }
+
     /// Times the whole of each token from the next submission on.
     pub fn time_tokens(&mut self) -> Result<(), Error> {
-        self.queries = Some(Queries::new(&self.device, 2)?);
+        self.queries = Some(Queries::new(&self.device, 2, |_| true)?);
         self.recorded = None;
         Ok(())
     }
@@ -265,6 +279,12 @@ impl Program {
     /// Times of the last submission, nanoseconds from its beginning: begin and end of the whole, then of each step.
     pub fn times(&self) -> Result<Vec<f64>, Error> {
         self.queries.as_ref().map_or(Ok(Vec::new()), Queries::read)
+    }
+
+    /// When the last submission began on the device, on the host's `CLOCK_MONOTONIC`, nanoseconds; none where the device does
+    /// not read both clocks together, or nothing is timed.
+    pub fn began(&self) -> Result<Option<f64>, Error> {
+        self.queries.as_ref().map_or(Ok(None), Queries::began)
     }
 
     /// Writes what the kernels read as position and token. Nothing may be in flight.
@@ -381,7 +401,7 @@ impl Program {
                 self.barrier(commands, Ends::from(barrier));
                 counts.barriers += 1;
             }
-            if let Some(queries) = self.queries.as_ref().filter(|q| q.count() > 2) {
+            if let Some(queries) = &self.queries {
                 queries.stamp(commands, 2 + 2 * index as u32);
             }
             match &step.work {
@@ -430,7 +450,7 @@ impl Program {
 
     /// Before the barrier that follows a step, so that what lies between two steps is the barrier's.
     fn stamp_end(&self, commands: vk::CommandBuffer, index: usize) {
-        if let Some(queries) = self.queries.as_ref().filter(|q| q.count() > 2) {
+        if let Some(queries) = &self.queries {
             queries.stamp(commands, 3 + 2 * index as u32);
         }
     }
