@@ -388,8 +388,10 @@ impl Walk<'_> {
     }
 }
 
-/// The numbers of a width.
+/// The numbers of a width. A module that is not valid may declare one that no integer has; what comes of that is of no use to
+/// anybody, but must come.
 pub(crate) fn window(bits: u8, signed: bool) -> (i128, i128) {
+    let bits = bits.clamp(1, 126);
     if signed { (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1) } else { (0, (1i128 << bits) - 1) }
 }
 
@@ -398,4 +400,20 @@ fn alignment(form: &Form) -> i128 {
     let all = form.terms.iter().fold(form.constant, |all, (_, factor)| gcd(all, *factor));
     // gcd(0, 0) is 1 there, and a form that is the constant 0 is known and doesn't come here.
     1 << all.trailing_zeros().min(100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::window;
+
+    #[test]
+    fn a_width_that_no_integer_has_still_has_numbers() {
+        for bits in [0, 1, 127, 128, u8::MAX] {
+            for signed in [false, true] {
+                let (least, most) = window(bits, signed);
+                assert!(least <= 0 && most >= 0 && least < most, "{bits} {signed}");
+            }
+        }
+        assert_eq!((window(8, true), window(8, false)), ((-128, 127), (0, 255)));
+    }
 }
