@@ -22,8 +22,9 @@ fn no_access_of_the_engines_shaders_leaves_its_extent() {
     assert!(shaders.len() > 10, "only {} shaders in {}", shaders.len(), folder.display());
     let specialization: Specialization = [(0, 32)].into_iter().collect();
     let (mut compared, mut tight) = (0, 0);
-    for shader in shaders {
-        let words = tools::compile(&shader, "vulkan1.3");
+    let kernels = shaders.iter().flat_map(|shader| variants(shader).into_iter().map(move |v| (shader, v)));
+    for (shader, variant) in kernels {
+        let words = tools::compile_with(shader, "vulkan1.3", variant.as_deref());
         let footprint = footprint(&words, &specialization);
         let bindings = &footprint.entry_point().bindings;
         let sizes: BTreeMap<(u32, u32), u64> =
@@ -36,13 +37,24 @@ fn no_access_of_the_engines_shaders_leaves_its_extent() {
             let seen = seen(&words, &specialization, &dispatch, &sizes, |index| index as u32 % 5);
             let extents = footprint.evaluate(&dispatch);
             let found = escapes(&seen, &extents);
-            assert!(found.is_empty(), "{} round {round}: {found:?}", shader.display());
+            assert!(found.is_empty(), "{} {variant:?} round {round}: {found:?}", shader.display());
             compared += seen.len();
             let bytes = |extent: Extent| matches!(extent, Extent::Bytes { end, .. } if end <= 1 << 18);
             tight += extents.bindings.iter().filter(|b| bytes(b.write)).count();
         }
     }
     assert!(compared > 60 && tight > 15, "{compared} intervals compared, {tight} of them tight");
+}
+
+/// The macros of the kernels that a file is text for, one each, as its first lines name them; none where it is one kernel.
+fn variants(shader: &Path) -> Vec<Option<String>> {
+    let text = std::fs::read_to_string(shader).expect("a shader is text");
+    match text.lines().find_map(|line| line.strip_prefix("// variants: ")) {
+        Some(named) => {
+            named.split_whitespace().map(|word| Some(word.trim_end_matches('-').to_owned())).collect()
+        }
+        None => vec![None],
+    }
 }
 
 /// llama.cpp's Vulkan backend as `tests/oracles` fetched it; nothing where that is to be skipped.

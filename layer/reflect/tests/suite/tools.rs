@@ -11,8 +11,14 @@ pub fn folder(name: &str) -> PathBuf {
 
 /// Compiles a GLSL compute shader for a Vulkan version such as `vulkan1.1`.
 pub fn compile(shader: &Path, target: &str) -> Vec<u32> {
+    compile_with(shader, target, None)
+}
+
+/// The same with one macro defined.
+pub fn compile_with(shader: &Path, target: &str, define: Option<&str>) -> Vec<u32> {
     let out = tempfile::NamedTempFile::new().expect("a temporary file");
     let mut command = Command::new("glslangValidator");
+    command.args(define.map(|define| format!("-D{define}")));
     command.args(["-V", "--quiet", "--target-env", target, "-o"]).arg(out.path()).arg(shader);
     run(command, "glslang-tools", shader);
     words(out.path())
