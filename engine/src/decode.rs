@@ -75,6 +75,8 @@ pub struct Setup {
     pub no_prefetch: bool,
     /// Most tokens of a prompt that are computed at once; 0 for one after the other.
     pub prompt_batch: u32,
+    /// Of which tokens of a batch the logits are computed.
+    pub prompt_logits: plan::Logits,
 }
 
 impl From<Record> for Setup {
@@ -247,7 +249,7 @@ impl Session {
         let cpu_start = thread_time();
         for sequence in 0..self.setup.levers.sequences {
             let token = ((u64::from(token) + u64::from(sequence)) % u64::from(self.vocabulary)) as u32;
-            self.program.set_step(sequence, self.position, token);
+            self.program.set_step(sequence, &[self.position, token]);
         }
         self.program.submit(self.position + 1, 1, true)?;
         let cpu_end = thread_time();
@@ -263,39 +265,81 @@ impl Session {
     /// Appends all of `tokens` and returns the logits of what follows them, which alone are hashed; in batches if the
     /// session was made for that, else one after the other with the logits of each hashed.
     pub fn prompt(&mut self, tokens: &[u32]) -> Result<&[f32], Error> {
-        if self.prompt.is_none() {
+        let Some(batch) = self.batch(tokens)? else {
             for &token in tokens {
                 self.step(token)?;
             }
             return Ok(&self.logits);
+        };
+        for tokens in tokens.chunks(batch) {
+            let rows = self.submit_batch(tokens)?;
+            self.read_row(rows - 1);
         }
-        for &token in tokens {
-            self.check(token, tokens.len() as u32)?;
-        }
-        let start = Instant::now();
-        let mut cpu = Duration::ZERO;
-        for batch in tokens.chunks(self.setup.prompt_batch.clamp(1, self.context) as usize) {
-            let Some(program) = &mut self.prompt else { break };
-            let cpu_start = thread_time();
-            program.set_batch(self.position, batch);
-            program.submit(self.position + batch.len() as u32, 1, true)?;
-            cpu += thread_time().saturating_sub(cpu_start);
-            program.wait()?;
-            program.read(Space::Readback, 0, 0, bytemuck::cast_slice_mut(&mut self.logits));
-            self.position += batch.len() as u32;
-            self.steps += batch.len() as u64;
-        }
-        self.wall += start.elapsed();
-        self.cpu += cpu;
         if !tokens.is_empty() {
             update_digest(&mut self.digest, &self.logits);
         }
         Ok(&self.logits)
     }
 
+    /// Appends all of `tokens` and hands the logits behind each, with its index among them, to `each`; all are hashed. In
+    /// batches if the session was made for that with [`plan::Logits::All`], else one after the other.
+    pub fn score(&mut self, tokens: &[u32], mut each: impl FnMut(usize, &[f32])) -> Result<(), Error> {
+        let batch = self.batch(tokens)?.filter(|_| self.setup.prompt_logits == plan::Logits::All);
+        let Some(batch) = batch else {
+            for (i, &token) in tokens.iter().enumerate() {
+                each(i, self.step(token)?);
+            }
+            return Ok(());
+        };
+        let mut done = 0;
+        for tokens in tokens.chunks(batch) {
+            for row in 0..self.submit_batch(tokens)? {
+                self.read_row(row);
+                update_digest(&mut self.digest, &self.logits);
+                each(done, &self.logits);
+                done += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many of `tokens`, all of which must fit, go into a batch; none if this session has no batches.
+    fn batch(&self, tokens: &[u32]) -> Result<Option<usize>, Error> {
+        if self.prompt.is_none() {
+            return Ok(None);
+        }
+        for &token in tokens {
+            self.check(token, tokens.len() as u32)?;
+        }
+        Ok(Some(self.prompt_batch() as usize))
+    }
+
+    /// Computes a batch; returns how many rows of logits it left.
+    fn submit_batch(&mut self, tokens: &[u32]) -> Result<usize, Error> {
+        let Some(program) = &mut self.prompt else { return Ok(0) };
+        let (start, cpu_start) = (Instant::now(), thread_time());
+        program.set_step(0, &[&[self.position, tokens.len() as u32], tokens].concat());
+        program.submit(self.position + tokens.len() as u32, 1, true)?;
+        self.cpu += thread_time().saturating_sub(cpu_start);
+        program.wait()?;
+        self.wall += start.elapsed();
+        self.position += tokens.len() as u32;
+        self.steps += tokens.len() as u64;
+        Ok(if self.setup.prompt_logits == plan::Logits::All { tokens.len() } else { 1 })
+    }
+
+    /// Copies a row of a batch's logits out.
+    fn read_row(&mut self, row: usize) {
+        let Some(program) = &self.prompt else { return };
+        let start = Instant::now();
+        let offset = row as u64 * 4 * u64::from(self.vocabulary);
+        program.read(Space::Readback, 0, offset, bytemuck::cast_slice_mut(&mut self.logits));
+        self.wall += start.elapsed();
+    }
+
     /// Most tokens of a prompt that this session computes at once; 0 for one after the other.
     pub fn prompt_batch(&self) -> u32 {
-        self.prompt.as_ref().map_or(0, |_| self.setup.prompt_batch)
+        self.prompt.as_ref().map_or(0, |program| batch_tokens(program.plan()))
     }
 
     /// What a batch of a prompt asks of the driver, once one has been.
@@ -314,7 +358,7 @@ impl Session {
         let start = Instant::now();
         let cpu_start = thread_time();
         for sequence in 0..self.setup.levers.sequences {
-            self.program.set_step(sequence, self.position, token);
+            self.program.set_step(sequence, &[self.position, token]);
         }
         let first = self.position;
         let mut cpu = Duration::ZERO;
@@ -415,11 +459,21 @@ fn batch_plan(
     context: u32,
     setup: &Setup,
 ) -> Result<Option<plan::Plan>, Error> {
-    let batch = setup.prompt_batch.min(context);
+    let mut batch = setup.prompt_batch.min(context);
     if batch == 0 || setup.levers.sequences > 1 {
         return Ok(None);
     }
-    Ok(Some(plan::prompt(model, placement, options, batch)?))
+    if setup.prompt_logits == plan::Logits::All {
+        // As many rows of logits as one binding holds.
+        let row = 4 * u64::from(model.config.vocabulary);
+        batch = batch.min((options.limits.range / row).max(1) as u32);
+    }
+    Ok(Some(plan::prompt(model, placement, options, batch, setup.prompt_logits)?))
+}
+
+/// Tokens that a batch's plan takes at most.
+fn batch_tokens(plan: &plan::Plan) -> u32 {
+    ((plan.bytes(Space::Step) - plan::batch_bytes(0)) / 4) as u32
 }
 
 /// The device cannot choose a prompt's tokens, so nothing is submitted ahead.

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use crate::decode::Setup;
 use crate::error::Error;
-use crate::plan::{Fusion, Tuning};
+use crate::plan::{Fusion, Logits, Tuning};
 use crate::vk::{Barriers, Descriptors, Levers, Record, Submit};
 
 /// Options of every command that decodes.
@@ -96,6 +96,7 @@ impl LeverArgs {
             no_grid_barrier: self.no_grid_barrier,
             no_prefetch: self.no_prefetch,
             prompt_batch: self.prompt_batch,
+            prompt_logits: Logits::Last,
         })
     }
 }

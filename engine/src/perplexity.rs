@@ -77,25 +77,22 @@ impl Task {
         self.chunks.len() as u64 * u64::from(self.ctx)
     }
 
-    /// Feeds every token to `step`, which gets the token and whether it begins a chunk, and returns logits.
+    /// Hands each chunk's tokens to `feed`, which passes the logits behind each of them on, with its index in the chunk.
     pub fn run<E>(
         &self,
         tokenizer: &Tokenizer,
-        mut step: impl FnMut(u32, bool, &mut dyn FnMut(&[f32])) -> Result<(), E>,
+        mut feed: impl FnMut(&[u32], &mut dyn FnMut(usize, &[f32])) -> Result<(), E>,
     ) -> Result<Score, E> {
         let mut sums = Sums::default();
         let mut bytes = 0;
         let first = self.ctx as usize / 2;
         for chunk in &self.chunks {
-            for (i, &token) in chunk.fed.iter().enumerate() {
-                let target = chunk.text.get(i + 1).copied().filter(|_| i >= first);
-                step(token, i == 0, &mut |logits| {
-                    if let Some(target) = target {
-                        sums.add(negative_log_likelihood(logits, target));
-                        bytes += tokenizer.bytes(target).len() as u64;
-                    }
-                })?;
-            }
+            feed(&chunk.fed, &mut |i, logits| {
+                if let Some(&target) = chunk.text.get(i + 1).filter(|_| i >= first) {
+                    sums.add(negative_log_likelihood(logits, target));
+                    bytes += tokenizer.bytes(target).len() as u64;
+                }
+            })?;
         }
         Ok(sums.score(bytes))
     }

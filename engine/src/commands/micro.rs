@@ -158,7 +158,7 @@ fn median(
 /// Microseconds a layer (or a token, for the head) of the unfused steps of each fused one.
 fn unfused(session: &mut Session, depth: u32, reps: u32) -> Result<BTreeMap<&'static str, f64>, Error> {
     let program = session.program();
-    program.set_step(0, depth, 0);
+    program.set_step(0, &[depth, 0]);
     let mut parts = BTreeMap::new();
     for (name, steps) in PARTS {
         let all = program.plan().steps.iter().enumerate();
@@ -186,7 +186,7 @@ fn fused(
     parts: &BTreeMap<&'static str, f64>,
 ) -> Result<MicroTuning, Error> {
     let program = session.program();
-    program.set_step(0, args.depth, 0);
+    program.set_step(0, &[args.depth, 0]);
     let mut kinds: Vec<(&str, String, Vec<usize>)> = Vec::new();
     for (i, step) in program.plan().steps.iter().enumerate() {
         let Work::Dispatch(d) = &step.work else { continue };

@@ -4,7 +4,7 @@ use super::{
     decode_lines, device_line, load, model_line, open_device, open_model, print_json, print_text, progress,
 };
 use crate::cli::{Common, PerplexityArgs, ViaArg};
-use crate::decode::update_digest;
+use crate::decode::{Setup, update_digest};
 use crate::embedded;
 use crate::error::Error;
 use crate::perplexity::{Score, Task, strip};
@@ -33,18 +33,18 @@ pub(super) fn execute(common: &Common, args: &PerplexityArgs) -> Result<(), Erro
     match args.via {
         ViaArg::Decode => {
             let opened = open_device(common)?;
-            let setup = args.levers.setup(opened.tuning())?;
+            let own = args.levers.setup(opened.tuning())?;
+            let setup = Setup { prompt_logits: plan::Logits::All, ..own };
             let mut session = super::start(&opened, &loaded.model, task.ctx, &setup, &args.levers)?;
-            score = task.run(&loaded.tokenizer, |token, first, score| {
-                if first {
-                    session.reset();
-                }
-                let logits = session.step(token)?;
-                if let Some(records) = &mut records {
-                    records.add(first, logits);
-                }
-                score(logits);
-                bar.inc(1);
+            score = task.run(&loaded.tokenizer, |tokens, score| {
+                session.reset();
+                session.score(tokens, |i, logits| {
+                    if let Some(records) = &mut records {
+                        records.add(i == 0, logits);
+                    }
+                    score(i, logits);
+                    bar.inc(1);
+                })?;
                 Ok::<_, Error>(())
             })?;
             device = Some(opened.describe().clone());
@@ -55,17 +55,17 @@ pub(super) fn execute(common: &Common, args: &PerplexityArgs) -> Result<(), Erro
         ViaArg::Reference => {
             let mut reference = Reference::new(&loaded.model);
             let mut digest = blake3::Hasher::new();
-            score = task.run(&loaded.tokenizer, |token, first, score| {
-                if first {
-                    reference.reset();
+            score = task.run(&loaded.tokenizer, |tokens, score| {
+                reference.reset();
+                for (i, &token) in tokens.iter().enumerate() {
+                    let logits = reference.step(token);
+                    update_digest(&mut digest, &logits);
+                    if let Some(records) = &mut records {
+                        records.add(i == 0, &logits);
+                    }
+                    score(i, &logits);
+                    bar.inc(1);
                 }
-                let logits = reference.step(token);
-                update_digest(&mut digest, &logits);
-                if let Some(records) = &mut records {
-                    records.add(first, &logits);
-                }
-                score(&logits);
-                bar.inc(1);
                 Ok::<_, Error>(())
             })?;
             device = None;

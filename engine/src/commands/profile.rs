@@ -248,7 +248,7 @@ impl Run {
         };
         for sequence in 0..self.sequences {
             let own = (u64::from(*token) + u64::from(sequence)) % u64::from(self.vocabulary);
-            program.set_step(sequence, position, own as u32);
+            program.set_step(sequence, &[position, own as u32]);
         }
         program.prepare(position + 1, 1, true)?;
         done("record");

@@ -1,7 +1,4 @@
-//! Cases of the kernels that take a whole batch of tokens. What reads its tokens or positions from the batch's own list
-//! (`batch_*`) is checked by what sessions compute with it, against the same tokens one after the other.
-
-use zinc_shaders as k;
+//! Cases of the kernels that multiply a matrix with all vectors of a batch.
 
 use super::Case;
 use super::cases::{FLIP, Maker, U, bytes, some};
@@ -23,8 +20,6 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
             if ty.is_quantized() { &[] } else { &[(4, 3, 2, 2), (100, 9, 17, 17)] };
         cases.extend(shapes.iter().chain(extra).map(|&shape| maker.matmul(ty, shape)));
     }
-    let shapes = [(6, 32), (1, 4), (3, 20), (33, 64)];
-    cases.extend(shapes.map(|(rows, width)| maker.add_rows(rows, width)));
 }
 
 impl Maker {
@@ -63,34 +58,13 @@ impl Maker {
             kernel,
             shape,
             label: format!("columns={columns} rows={rows} tokens={tokens} batch={batch}"),
-            step: [0, tokens],
+            step: vec![0, tokens],
             push: vec![columns, rows, stride, first],
             grid,
             expected,
             constants: Vec::new(),
             control: (scale_input, if ty == WeightType::F32 { 3 } else { 1 }, FLIP),
             inputs,
-        }
-    }
-
-    fn add_rows(&mut self, rows: u32, width: u32) -> Case {
-        let count = rows * width;
-        let (a, b) = (self.floats(count as usize), self.floats(width as usize));
-        let value = |(a, b): (&f32, &f32)| {
-            let exact = f64::from(*a) + f64::from(*b);
-            some(exact, 2.0 * U * exact.abs())
-        };
-        Case {
-            kernel: &k::ADD_ROWS,
-            shape: self.element(),
-            label: format!("rows={rows} width={width}"),
-            step: [0, 0],
-            expected: a.iter().zip(b.iter().cycle()).map(value).collect(),
-            inputs: vec![bytes(&a), bytes(&b)],
-            push: vec![count, width],
-            grid: self.over_elements(count),
-            constants: Vec::new(),
-            control: (1, 3, FLIP),
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use zinc_shaders as k;
 
-use super::{Case, Expected, batch, fused, matrices, variants};
+use super::{Case, Expected, batch, fused, matrices, prompt, variants};
 use crate::plan::{Shape, Tuning};
 use crate::reference;
 
@@ -47,6 +47,7 @@ pub(super) fn all(tuning: &Tuning) -> Vec<Case> {
     variants::add(&mut maker, &mut cases);
     fused::add(&mut maker, &mut cases);
     batch::add(&mut maker, &mut cases);
+    prompt::add(&mut maker, &mut cases);
     cases
 }
 
@@ -130,7 +131,7 @@ impl Maker {
             kernel: &k::RMS_NORM,
             shape: self.reduce(),
             label: format!("count={count}"),
-            step: [0, 0],
+            step: vec![0, 0],
             expected: x.iter().map(value).collect(),
             inputs: vec![bytes(&x)],
             push: vec![count, epsilon.to_bits()],
@@ -151,7 +152,7 @@ impl Maker {
             kernel,
             shape: self.element(),
             label: format!("count={count}"),
-            step: [0, 0],
+            step: vec![0, 0],
             expected: a.iter().zip(&b).map(value).collect(),
             inputs: vec![bytes(&a), bytes(&b)],
             push: vec![count],
@@ -173,7 +174,7 @@ impl Maker {
             kernel: &k::SILU,
             shape: self.element(),
             label: format!("count={count}"),
-            step: [0, 0],
+            step: vec![0, 0],
             expected: x.iter().map(value).collect(),
             inputs: vec![bytes(&x)],
             push: vec![count],
@@ -211,7 +212,7 @@ impl Maker {
             kernel: &k::ROPE,
             shape: self.element(),
             label: format!("heads={heads} head_dim={head_dim} rope_dim={rope_dim} position={position}"),
-            step: [position, 0],
+            step: vec![position, 0],
             inputs: vec![bytes(&table), bytes(&x)],
             push: vec![heads, head_dim, rope_dim],
             grid: self.over_elements(heads * head_dim / 2),
@@ -231,7 +232,7 @@ impl Maker {
             kernel: &k::KV_WRITE,
             shape: self.element(),
             label: format!("count={count} context={context} position={position}"),
-            step: [position, 0],
+            step: vec![position, 0],
             inputs: vec![bytes(&x)],
             push: vec![count],
             grid: self.over_elements(count),
@@ -262,7 +263,7 @@ impl Maker {
             kernel: &k::SCORES,
             shape: self.element(),
             label: a.label(),
-            step: [a.position, 0],
+            step: vec![a.position, 0],
             inputs: vec![bytes(&q), bytes(&keys)],
             push,
             grid: [a.context.div_ceil(self.tuning.element), a.heads],
@@ -293,7 +294,7 @@ impl Maker {
             kernel: &k::SOFTMAX,
             shape: self.reduce(),
             label: a.label(),
-            step: [a.position, 0],
+            step: vec![a.position, 0],
             inputs: vec![bytes(&scores)],
             push: vec![a.context, a.window],
             grid: [a.heads, 1],
@@ -320,7 +321,7 @@ impl Maker {
             kernel: &k::WEIGHTED_SUM,
             shape: self.element(),
             label: a.label(),
-            step: [a.position, 0],
+            step: vec![a.position, 0],
             inputs: vec![bytes(&probabilities), bytes(&values)],
             push: [a.push(), vec![a.window]].concat(),
             grid: self.over_elements(a.heads * a.head_dim),

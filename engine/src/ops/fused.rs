@@ -191,7 +191,7 @@ impl Maker {
             kernel: k::Kernel::by_name(&name).expect("each format has a fused kernel"),
             shape: Shape { workgroup: tiling.threads, rows: tiling.rows },
             label: format!("columns={columns} rows={rows} norm={norm} epilogue={epilogue} bias={bias}"),
-            step: [0, 0],
+            step: vec![0, 0],
             inputs,
             push,
             grid: [tiling.groups, 1],
@@ -303,7 +303,7 @@ impl Maker {
                 "heads={} kv_heads={} head_dim={dim} context={context} position={position} norm={} window={}",
                 a.heads, a.kv_heads, a.norm, a.window
             ),
-            step: [a.position, 0],
+            step: vec![a.position, 0],
             inputs: vec![
                 bytes(&table),
                 bytes(&qkv),

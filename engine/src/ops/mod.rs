@@ -15,6 +15,7 @@ mod batch;
 mod cases;
 mod fused;
 mod matrices;
+mod prompt;
 mod variants;
 
 use std::rc::Rc;
@@ -37,8 +38,8 @@ pub(crate) struct Case {
     shape: Shape,
     /// `name=value` pairs for people.
     label: String,
-    /// Position and token.
-    step: [u32; 2],
+    /// What the step buffer holds: position and token, or a batch's first position, number of tokens, and tokens.
+    step: Vec<u32>,
     /// Bytes of each buffer that the kernel reads, in binding order, the step buffer left out.
     inputs: Vec<Vec<u8>>,
     push: Vec<u32>,
@@ -163,13 +164,14 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
     let output = arena.floats(outputs + GUARD);
     let mut inputs = input_spans.iter().copied();
     let reads_step = case.kernel.bindings.len() == case.inputs.len() + 2;
+    let step_span = Span { space: Space::Step, offset: 0, bytes: 4 * case.step.len() as u64 };
     let bindings = case
         .kernel
         .bindings
         .iter()
         .enumerate()
         .map(|(binding, direction)| match direction {
-            Direction::Read if binding == 0 && reads_step => Span { space: Space::Step, offset: 0, bytes: 8 },
+            Direction::Read if binding == 0 && reads_step => step_span,
             Direction::Read | Direction::ReadWrite => {
                 inputs.next().expect("a case has an input for each binding that is read")
             }
@@ -192,7 +194,11 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
             step(case.kernel.name, Work::Dispatch(dispatch)),
             step("read", Work::Copy { from: output, to: readback }),
         ],
-        buffers: vec![(Space::Step, 8), (Space::Arena, arena.bytes()), (Space::Readback, readback.bytes)],
+        buffers: vec![
+            (Space::Step, step_span.bytes),
+            (Space::Arena, arena.bytes()),
+            (Space::Readback, readback.bytes),
+        ],
         uploads: Vec::new(),
         failed: None,
     };
@@ -208,7 +214,7 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
     }
     let filler = vec![UNTOUCHED; output.bytes as usize / 4];
     uploader.upload(program.buffer(Space::Arena), output.offset, bytemuck::cast_slice(&filler))?;
-    program.set_step(0, case.step[0], case.step[1]);
+    program.set_step(0, &case.step);
     program.submit(u32::MAX >> 1, 1, true)?;
     program.wait()?;
     let mut words = vec![0u32; output.bytes as usize / 4];
@@ -249,9 +255,8 @@ mod tests {
         let cases = cases::all(&Tuning::GPU);
         for kernel in zinc_shaders::KERNELS {
             // These have several outputs, or none; they are checked by what sessions compute with them.
-            let whole = ["persistent", "best", "advance", "nothing", "batch_"]
-                .iter()
-                .any(|n| kernel.name.starts_with(n));
+            let whole =
+                ["persistent", "best", "advance", "nothing"].iter().any(|n| kernel.name.starts_with(n));
             let checked = cases.iter().any(|case| case.kernel == kernel);
             assert!(checked != whole, "{} is never checked", kernel.name);
         }

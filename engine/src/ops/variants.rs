@@ -15,7 +15,9 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
     cases.extend(COUNTS.map(|count| maker.softcap(count)));
     let heads = [(6, 32), (1, 4), (3, 20), (16, 128), (4, 256), (33, 64)];
     cases.extend(heads.map(|(rows, width)| maker.rms_norm_rows(rows, width)));
-    cases.extend(heads.map(|(rows, width)| maker.mul_rows(rows, width)));
+    for kernel in [&k::MUL_ROWS, &k::ADD_ROWS] {
+        cases.extend(heads.map(|(rows, width)| maker.with_every_row(kernel, rows, width)));
+    }
     let ropes = [
         (6, 32, 32, 255),
         (1, 4, 4, 0),
@@ -43,7 +45,7 @@ impl Maker {
             kernel,
             shape: self.element(),
             label: format!("count={count}"),
-            step: [0, 0],
+            step: vec![0, 0],
             expected: x.iter().map(|v| value(f64::from(*v))).collect(),
             inputs: vec![bytes(x)],
             push: [&[count], more_push].concat(),
@@ -88,7 +90,7 @@ impl Maker {
             kernel: &k::STREAM,
             shape,
             label: format!("count={count}"),
-            step: [0, 0],
+            step: vec![0, 0],
             expected: expected.collect(),
             inputs: vec![bytes(&x)],
             push: vec![count],
@@ -138,7 +140,7 @@ impl Maker {
             kernel: &k::RMS_NORM_ROWS,
             shape: self.reduce(),
             label: format!("rows={rows} width={width}"),
-            step: [0, 0],
+            step: vec![0, 0],
             expected: expected.collect(),
             inputs: vec![bytes(&x)],
             push: vec![width, epsilon.to_bits()],
@@ -148,18 +150,20 @@ impl Maker {
         }
     }
 
-    fn mul_rows(&mut self, rows: u32, width: u32) -> Case {
+    /// Each row of a matrix with one vector, element by element.
+    fn with_every_row(&mut self, kernel: &'static k::Kernel, rows: u32, width: u32) -> Case {
         let count = rows * width;
         let (a, b) = (self.floats(count as usize), self.floats(width as usize));
         let value = |(a, b): (&f32, &f32)| {
-            let exact = f64::from(*a) * f64::from(*b);
+            let (a, b) = (f64::from(*a), f64::from(*b));
+            let exact = if *kernel == k::ADD_ROWS { a + b } else { a * b };
             some(exact, 2.0 * U * exact.abs())
         };
         Case {
-            kernel: &k::MUL_ROWS,
+            kernel,
             shape: self.element(),
             label: format!("rows={rows} width={width}"),
-            step: [0, 0],
+            step: vec![0, 0],
             expected: a.iter().zip(b.iter().cycle()).map(value).collect(),
             inputs: vec![bytes(&a), bytes(&b)],
             push: vec![count, width],
@@ -194,7 +198,7 @@ impl Maker {
             kernel: &k::ROPE_NEOX,
             shape: self.element(),
             label: format!("heads={heads} head_dim={head_dim} rope_dim={rope_dim} position={position}"),
-            step: [position, 0],
+            step: vec![position, 0],
             inputs: vec![bytes(&table), bytes(&x)],
             push: vec![heads, head_dim, rope_dim],
             grid: self.over_elements(heads * head_dim / 2),

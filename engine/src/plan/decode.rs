@@ -7,6 +7,7 @@
 use zinc_shaders as k;
 
 use super::fused::{FusedSlots, fuses_attention};
+use super::kernels::Family;
 use super::layout::{Arena, Arenas, Limits, Placed, Placement};
 use super::resident::{Resident, Streams};
 use super::{Dispatch, Error, Features, Fusion, Plan, Reach, Shape, Space, Span, Step, Tuning, Work};
@@ -537,17 +538,13 @@ impl Builder<'_> {
 
 /// The embedding kernel for a weight format, and how many invocations a row of `columns` takes.
 pub(crate) fn get_rows_dispatch(ty: WeightType, columns: u32) -> (&'static k::Kernel, u32) {
-    match ty {
-        WeightType::F32 => (&k::GET_ROWS_F32, columns),
-        WeightType::F16 => (&k::GET_ROWS_F16, columns / 4),
-        WeightType::BF16 => (&k::GET_ROWS_BF16, columns / 4),
-        WeightType::Q8_0 => (&k::GET_ROWS_Q8_0, columns / 4),
-        WeightType::Q5_0 => (&k::GET_ROWS_Q5_0, columns / 8),
-        WeightType::Q4_1 => (&k::GET_ROWS_Q4_1, columns / 8),
-        WeightType::Q4_0 => (&k::GET_ROWS_Q4_0, columns / 8),
-        WeightType::Q6_K => (&k::GET_ROWS_Q6_K, columns / 16),
-        WeightType::Q4_K => (&k::GET_ROWS_Q4_K, columns / 8),
-    }
+    let each = match ty {
+        WeightType::F32 => 1,
+        WeightType::F16 | WeightType::BF16 | WeightType::Q8_0 => 4,
+        WeightType::Q5_0 | WeightType::Q4_1 | WeightType::Q4_0 | WeightType::Q4_K => 8,
+        WeightType::Q6_K => 16,
+    };
+    (Family::GetRows.of(ty), columns / each)
 }
 
 /// The kernel for a weight format, and the grid that covers `rows` rows: along x first, then along y.
@@ -557,18 +554,7 @@ pub(crate) fn matvec_dispatch(
     shape: Shape,
     most_x: u32,
 ) -> (&'static k::Kernel, [u64; 2]) {
-    let kernel = match ty {
-        WeightType::F32 => &k::MATVEC_F32,
-        WeightType::F16 => &k::MATVEC_F16,
-        WeightType::BF16 => &k::MATVEC_BF16,
-        WeightType::Q8_0 => &k::MATVEC_Q8_0,
-        WeightType::Q5_0 => &k::MATVEC_Q5_0,
-        WeightType::Q4_1 => &k::MATVEC_Q4_1,
-        WeightType::Q4_0 => &k::MATVEC_Q4_0,
-        WeightType::Q6_K => &k::MATVEC_Q6_K,
-        WeightType::Q4_K => &k::MATVEC_Q4_K,
-    };
     let groups = u64::from(rows.div_ceil(shape.rows));
     let x = groups.min(most_x.into()).max(1);
-    (kernel, [x, groups.div_ceil(x)])
+    (Family::Matvec.of(ty), [x, groups.div_ceil(x)])
 }

@@ -13,6 +13,7 @@
 pub mod barriers;
 mod decode;
 mod fused;
+mod kernels;
 mod layout;
 mod prompt;
 mod resident;
@@ -25,9 +26,10 @@ pub use decode::{Options, decode};
 pub(crate) use decode::{get_rows_dispatch, matvec_dispatch, rope_tables};
 pub use fused::{Fusion, Parts};
 pub(crate) use fused::{attention_shape, attention_threads};
+pub(crate) use kernels::Family;
 pub use layout::{Arena, Arenas, Limits, Part, Placed, Placement, place};
-pub use prompt::{batch_bytes, prompt};
-pub(crate) use prompt::{matmul_dispatch, matmul_shape};
+pub use prompt::{Logits, batch_bytes, prompt};
+pub(crate) use prompt::{attention_shape as batch_attention_shape, matmul_dispatch, matmul_shape};
 pub(crate) use tile::{Crew, Tiling, Work as Cut};
 
 use zinc_shaders::{Direction, Kernel};

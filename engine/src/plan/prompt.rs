@@ -11,6 +11,7 @@
 use zinc_shaders as k;
 
 use super::decode::layer_caches;
+use super::kernels::Family;
 use super::layout::{Arena, Placed, Placement};
 use super::{Dispatch, Error, Options, Plan, Shape, Space, Span, Step, Work, matvec_dispatch, rope_tables};
 use crate::model::{Activation, Config, Layer, Matrix, Model, Pairing};
@@ -26,8 +27,24 @@ pub fn batch_bytes(batch: u32) -> u64 {
     8 + 4 * u64::from(batch)
 }
 
+/// Of which tokens of a batch the logits are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Logits {
+    /// Of the last one: what generation needs.
+    #[default]
+    Last,
+    /// Of all, one row a token: what scoring a text needs.
+    All,
+}
+
 /// Plans a batch of at most `batch` tokens beside the decode plan of the same options, whose cache it fills.
-pub fn prompt(model: &Model<'_>, weights: &Placement, options: &Options, batch: u32) -> Result<Plan, Error> {
+pub fn prompt(
+    model: &Model<'_>,
+    weights: &Placement,
+    options: &Options,
+    batch: u32,
+    logits: Logits,
+) -> Result<Plan, Error> {
     let c = &model.config;
     let (context, limits) = (options.context, &options.limits);
     if context == 0 || context > c.context {
@@ -48,9 +65,15 @@ pub fn prompt(model: &Model<'_>, weights: &Placement, options: &Options, batch: 
         up: take(c.feed_forward),
         activated: take(c.feed_forward),
     };
-    let mut single = |count: u32| arena.floats(count.into());
-    let (last, normed, weighted) = (single(c.embedding), single(c.embedding), single(c.embedding));
-    let (head, capped) = (single(c.vocabulary), single(c.vocabulary));
+    let scored = if logits == Logits::All { batch } else { 1 };
+    let mut row = |width: u32| arena.floats(u64::from(width) * u64::from(scored));
+    let head = Head {
+        last: (logits == Logits::Last).then(|| row(c.embedding)),
+        normed: row(c.embedding),
+        weighted: row(c.embedding),
+        logits: row(c.vocabulary),
+        capped: row(c.vocabulary),
+    };
     let step = Span { space: Space::Step, offset: 0, bytes: batch_bytes(batch) };
     let mut b = Builder { steps: Vec::new(), layer: None, step, config: c, weights, options, batch };
 
@@ -58,7 +81,14 @@ pub fn prompt(model: &Model<'_>, weights: &Placement, options: &Options, batch: 
         let Placed { quants, scales } = part.placed;
         let bindings = [Some(step), Some(quants), scales, Some(state)].into_iter().flatten().collect();
         let push = vec![c.embedding, part.first_row, part.rows];
-        b.tokens("token_embd", rows_kernel(model.embedding.ty), bindings, push, c.embedding.div_ceil(16), 0)?;
+        b.tokens(
+            "token_embd",
+            Family::BatchRows.of(model.embedding.ty),
+            bindings,
+            push,
+            c.embedding.div_ceil(16),
+            0,
+        )?;
     }
     if let Some(factor) = c.embedding_scale {
         b.elements("embd_scale", &k::SCALE, vec![state, other], &[factor.to_bits()])?;
@@ -75,8 +105,7 @@ pub fn prompt(model: &Model<'_>, weights: &Placement, options: &Options, batch: 
         b.residual(["ffn_post_norm", "ffn_residual"], layer.ffn_post_norm.as_ref(), &s, other, state)?;
     }
     b.layer = None;
-    b.tokens("last_row", &k::BATCH_LAST, vec![step, state, last], vec![c.embedding], c.embedding, 0)?;
-    let logits = b.head(model, [last, normed, weighted, head, capped])?;
+    let logits = b.head(model, &head, state)?;
     let readback = Span { space: Space::Readback, offset: 0, bytes: logits.bytes };
     let mut steps = b.steps;
     steps.push(Step { layer: None, name: "read_logits", work: Work::Copy { from: logits, to: readback } });
@@ -107,6 +136,16 @@ struct Slots {
     gate: Span,
     up: Span,
     activated: Span,
+}
+
+/// Intermediates of the tokens whose logits are computed.
+struct Head {
+    /// The last token's part of the stream, if it alone counts.
+    last: Option<Span>,
+    normed: Span,
+    weighted: Span,
+    logits: Span,
+    capped: Span,
 }
 
 struct Builder<'b> {
@@ -248,7 +287,7 @@ impl Builder<'_> {
             let push = vec![c.kv_heads, c.head_dim, context];
             self.tokens(name, kernel, vec![self.step, x, cache], push, c.kv_dim() / each, 0)?;
         }
-        let shape = attention_shape(c.head_dim, self.options)?;
+        let shape = attention_shape(c.head_dim, self.options.limits.shared_memory)?;
         let window = c.layer_window(index).unwrap_or(context);
         let push = vec![c.heads, c.kv_heads, context, (c.attention_scale as f32).to_bits(), window];
         let bindings = vec![self.step, q[1], keys, values, s.attention];
@@ -301,24 +340,36 @@ impl Builder<'_> {
         self.elements(add, &k::ADD, vec![from, added, to], &[])
     }
 
-    /// Norm, output head and bound of one row, as a decode token has them.
-    fn head(&mut self, model: &Model<'_>, spans: [Span; 5]) -> Result<Span, Error> {
-        let [last, normed, weighted, logits, capped] = spans;
-        self.norm(["output_norm", "output_norm_weight"], &model.output_norm, [last, normed, weighted])?;
+    /// Norm, output head and bound: of one row as a decode token has them, of all as the other matrices of a batch.
+    fn head(&mut self, model: &Model<'_>, h: &Head, state: Span) -> Result<Span, Error> {
+        let names = ["output_norm", "output_norm_weight"];
+        if let Some(last) = h.last {
+            let width = self.config.embedding;
+            self.tokens("last_row", &k::BATCH_LAST, vec![self.step, state, last], vec![width], width, 0)?;
+            self.norm(names, &model.output_norm, [last, h.normed, h.weighted])?;
+            self.last_logits(&model.output, h.weighted, h.logits)?;
+        } else {
+            self.norm(names, &model.output_norm, [state, h.normed, h.weighted])?;
+            self.matmul("output", &model.output, h.weighted, h.logits)?;
+        }
+        let Some(cap) = self.config.logit_cap else { return Ok(h.logits) };
+        self.elements("output_softcap", &k::SOFTCAP, vec![h.logits, h.capped], &[cap.to_bits()])?;
+        Ok(h.capped)
+    }
+
+    /// One dispatch for each part of the output matrix.
+    fn last_logits(&mut self, matrix: &Matrix<'_>, from: Span, logits: Span) -> Result<(), Error> {
         let shape = self.options.tuning.matvec;
-        for part in self.weights.parts(&model.output) {
+        for part in self.weights.parts(matrix) {
             let Placed { quants, scales } = part.placed;
-            let (kernel, grid) =
-                matvec_dispatch(model.output.ty, part.rows, shape, self.options.limits.grid[0]);
+            let (kernel, grid) = matvec_dispatch(matrix.ty, part.rows, shape, self.options.limits.grid[0]);
             let offset = logits.offset + 4 * u64::from(part.first_row);
             let rows = Span { offset, bytes: 4 * u64::from(part.rows), ..logits };
-            let bindings = [Some(quants), scales, Some(weighted), Some(rows)].into_iter().flatten().collect();
-            let push = vec![model.output.columns, part.rows, grid[0] as u32];
+            let bindings = [Some(quants), scales, Some(from), Some(rows)].into_iter().flatten().collect();
+            let push = vec![matrix.columns, part.rows, grid[0] as u32];
             self.push("output", dispatch(kernel, shape, bindings, push, Vec::new()), grid)?;
         }
-        let Some(cap) = self.config.logit_cap else { return Ok(logits) };
-        self.elements("output_softcap", &k::SOFTCAP, vec![logits, capped], &[cap.to_bits()])?;
-        Ok(capped)
+        Ok(())
     }
 }
 
@@ -344,43 +395,16 @@ pub(crate) fn matmul_dispatch(
     tokens: u32,
     shape: Shape,
 ) -> (&'static k::Kernel, [u32; 2]) {
-    let kernel = match ty {
-        WeightType::F32 => &k::MATMUL_F32,
-        WeightType::F16 => &k::MATMUL_F16,
-        WeightType::BF16 => &k::MATMUL_BF16,
-        WeightType::Q8_0 => &k::MATMUL_Q8_0,
-        WeightType::Q5_0 => &k::MATMUL_Q5_0,
-        WeightType::Q4_1 => &k::MATMUL_Q4_1,
-        WeightType::Q4_0 => &k::MATMUL_Q4_0,
-        WeightType::Q6_K => &k::MATMUL_Q6_K,
-        WeightType::Q4_K => &k::MATMUL_Q4_K,
-    };
-    (kernel, [rows.div_ceil(TILE_ROWS), tokens.div_ceil(shape.workgroup / 4)])
-}
-
-/// The batched embedding kernel for a weight format.
-fn rows_kernel(ty: WeightType) -> &'static k::Kernel {
-    match ty {
-        WeightType::F32 => &k::BATCH_ROWS_F32,
-        WeightType::F16 => &k::BATCH_ROWS_F16,
-        WeightType::BF16 => &k::BATCH_ROWS_BF16,
-        WeightType::Q8_0 => &k::BATCH_ROWS_Q8_0,
-        WeightType::Q5_0 => &k::BATCH_ROWS_Q5_0,
-        WeightType::Q4_1 => &k::BATCH_ROWS_Q4_1,
-        WeightType::Q4_0 => &k::BATCH_ROWS_Q4_0,
-        WeightType::Q6_K => &k::BATCH_ROWS_Q6_K,
-        WeightType::Q4_K => &k::BATCH_ROWS_Q4_K,
-    }
+    (Family::Matmul.of(ty), [rows.div_ceil(TILE_ROWS), tokens.div_ceil(shape.workgroup / 4)])
 }
 
 /// Invocations of batched attention: as many queries as the shared memory holds, 32 at most.
-fn attention_shape(head_dim: u32, options: &Options) -> Result<Shape, Error> {
+pub(crate) fn attention_shape(head_dim: u32, shared_memory: u32) -> Result<Shape, Error> {
     let quads = head_dim / 4;
     let bytes = |queries: u32| 16 * (queries * quads + 16 * (quads + 1)) + 2 * 4 * 16 * queries;
-    let most = options.limits.shared_memory;
     let queries = [32, 16, 8, 4]
         .into_iter()
-        .find(|queries| bytes(*queries) <= most)
+        .find(|queries| bytes(*queries) <= shared_memory)
         .ok_or_else(|| Error::Unfused { step: "attention of a batch".to_owned(), columns: head_dim })?;
     Ok(Shape { workgroup: 4 * queries, rows: 1 })
 }

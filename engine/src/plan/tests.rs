@@ -310,24 +310,13 @@ fn tracked_barriers_are_as_many_as_alias_only_leaves_and_each_pair_has_one_betwe
     for fusion in [Fusion::None, Fusion::Norm, Fusion::Rope, Fusion::Ffn, Fusion::All, Fusion::Persistent] {
         with_plan(Options { fusion, features, tuning: Tuning::GPU, ..options() }, |_, _, plan| {
             let due = barriers::Due::of(plan, |_| true);
-            assert_eq!(due.count(), left_by_alias_only(plan), "{fusion:?}");
             assert!(due.at_the_end && due.before[0].is_none(), "{fusion:?}");
             let naive = plan.dispatches() as usize + 1;
             match fusion {
                 Fusion::All | Fusion::Persistent => assert!(due.count() <= naive, "{fusion:?}"),
                 _ => assert!(due.count() < naive, "{fusion:?}: {naive} asked, nothing saved"),
             }
-            for (later, step) in plan.steps.iter().enumerate() {
-                for earlier in 0..later {
-                    let apart = due.before[earlier + 1..=later].iter().any(Option::is_some);
-                    assert!(
-                        apart || !plan.steps[earlier].conflicts(step),
-                        "{fusion:?}: nothing between {} and {}",
-                        plan.steps[earlier].label(),
-                        step.label()
-                    );
-                }
-            }
+            is_ordered(plan, &format!("{fusion:?}"));
         });
     }
 }
@@ -340,4 +329,62 @@ fn a_step_that_is_left_out_needs_no_barrier() {
         assert_eq!(without.count() + 1, all.count());
         assert!(without.before.last().unwrap().is_none() && all.before.last().unwrap().is_some());
     });
+}
+
+/// Each step that conflicts with an earlier one has a barrier since, and there are as many as `alias-only` leaves.
+fn is_ordered(plan: &Plan, what: &str) {
+    let due = barriers::Due::of(plan, |_| true);
+    assert_eq!(due.count(), left_by_alias_only(plan), "{what}");
+    for (later, step) in plan.steps.iter().enumerate() {
+        for earlier in 0..later {
+            let apart = due.before[earlier + 1..=later].iter().any(Option::is_some);
+            let (a, b) = (plan.steps[earlier].label(), step.label());
+            assert!(apart || !plan.steps[earlier].conflicts(step), "{what}: nothing between {a} and {b}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_reads_nothing_before_it_is_written_and_each_conflict_has_a_barrier_between() {
+    let gguf = Gguf::parse(embedded::MODEL).unwrap();
+    let model = Model::from_gguf(&gguf).unwrap();
+    let placement = place(&model, &limits()).unwrap();
+    for (fusion, logits) in
+        [(Fusion::None, Logits::Last), (Fusion::None, Logits::All), (Fusion::All, Logits::Last)]
+    {
+        let options = Options { fusion, ..options() };
+        let plan = prompt(&model, &placement, &options, 32, logits).unwrap();
+        // What it shares with the plan of a token is of the same size.
+        let token = decode(&model, &placement, &options).unwrap();
+        for space in [Space::Constants, Space::Cache(0)] {
+            assert!(plan.bytes(space) > 0 && plan.bytes(space) <= token.bytes(space), "{space:?}");
+        }
+        let rows = if logits == Logits::All { 32 } else { 1 };
+        assert_eq!(plan.bytes(Space::Readback), rows * 4 * u64::from(model.config.vocabulary));
+        let mut written: Vec<Span> = Vec::new();
+        for step in &plan.steps {
+            for (span, direction) in step.accesses() {
+                let by_host = matches!(span.space, Space::Weights(_) | Space::Constants | Space::Step);
+                let known = direction != Direction::Read || by_host || written.contains(&span);
+                assert!(known, "{} reads {span:?} before it is written", step.label());
+                if direction != Direction::Read {
+                    assert!(!by_host, "{} writes what belongs to the host", step.label());
+                    written.push(span);
+                }
+            }
+        }
+        is_ordered(&plan, &format!("{fusion:?} {logits:?}"));
+    }
+}
+
+#[test]
+fn a_batch_beyond_the_limits_is_an_error_that_says_how_much_it_takes() {
+    let gguf = Gguf::parse(embedded::MODEL).unwrap();
+    let model = Model::from_gguf(&gguf).unwrap();
+    let small = Limits { range: 40_000, ..limits() };
+    let placement = place(&model, &small).unwrap();
+    let options = Options { limits: small, ..options() };
+    let error = prompt(&model, &placement, &options, 512, Logits::Last).unwrap_err();
+    assert!(error.to_string().contains("40000"), "{error}");
+    assert!(prompt(&model, &placement, &options, 4, Logits::Last).is_ok());
 }

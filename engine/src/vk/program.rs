@@ -287,23 +287,13 @@ impl Program {
         self.queries.as_ref().map_or(Ok(None), Queries::began)
     }
 
-    /// Writes what the kernels read as position and token. Nothing may be in flight.
-    pub fn set_step(&mut self, sequence: u32, position: u32, token: u32) {
-        let words = [position.to_ne_bytes(), token.to_ne_bytes()].concat();
+    /// Writes the words that the kernels read first: position and token, or first position, number of tokens and the tokens
+    /// of a batch. Nothing may be in flight.
+    pub fn set_step(&mut self, sequence: u32, words: &[u32]) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let offset = u64::from(sequence) * self.strides.get(&Space::Step).copied().unwrap_or(0);
         let buffer = self.buffers.get_mut(&Space::Step).and_then(Rc::get_mut);
-        buffer.expect("every plan has a step buffer of its own").write(offset, &words);
-    }
-
-    /// Writes what the kernels of a batch read: its first position, its size, its tokens. Nothing may be in flight.
-    pub fn set_batch(&mut self, position: u32, tokens: &[u32]) {
-        let words: Vec<u8> = [position, tokens.len() as u32]
-            .iter()
-            .chain(tokens)
-            .flat_map(|word| word.to_ne_bytes())
-            .collect();
-        let buffer = self.buffers.get_mut(&Space::Step).and_then(Rc::get_mut);
-        buffer.expect("every plan has a step buffer of its own").write(0, &words);
+        buffer.expect("every plan has a step buffer of its own").write(offset, &bytes);
     }
 
     /// Records if that is due, and submits the plan `times` times. No position may reach `positions`. [`Program::wait`]

@@ -11,13 +11,7 @@ use zinc_engine::tokenizer::Tokenizer;
 use zinc_engine::vk::Record;
 use zinc_engine::{embedded, ops};
 
-use crate::support::{Tiny, device, with_model};
-
-fn cosine(a: &[f32], b: &[f32]) -> f64 {
-    let dot =
-        |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum() };
-    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
-}
+use crate::support::{Tiny, cosine, device, with_model};
 
 /// The largest difference between logits of device and reference, relative to the largest logit, over all steps.
 fn worst_difference(model: &Model<'_>, tokens: &[u32]) -> f64 {
@@ -49,9 +43,8 @@ fn every_kernel_agrees_with_the_reference_and_every_control_is_caught() {
         let failed: Vec<_> = result.cases.iter().filter(|case| !case.passed).collect();
         assert!(failed.is_empty(), "{failed:#?}");
         assert_eq!((result.passed, result.controls_caught), (result.total, result.controls));
-        let alone = |name: &str| {
-            ["persistent", "best", "advance", "nothing", "batch_"].iter().all(|n| !name.starts_with(n))
-        };
+        let alone =
+            |name: &str| ["persistent", "best", "advance", "nothing"].iter().all(|n| !name.starts_with(n));
         let kernels = zinc_shaders::KERNELS.iter().filter(|kernel| alone(kernel.name)).count();
         assert_eq!(result.controls, kernels as u64);
     }
@@ -162,18 +155,7 @@ fn every_architecture_agrees_with_the_reference() {
 #[test]
 fn every_format_agrees_with_the_reference() {
     for ty in WeightType::ALL {
-        let columns = ty.block_elements().max(32) as u32;
-        let shape = Tiny {
-            embedding: columns,
-            feed_forward: 2 * columns,
-            head_dim: columns / 4,
-            rope_dim: columns / 4,
-            layers: 1,
-            output: Some(ty),
-            ty,
-            ..Tiny::default()
-        };
-        let file = shape.file();
+        let file = Tiny::of(ty).file();
         with_model(&file, |model| {
             assert!(model.matrices().iter().any(|matrix| matrix.ty == ty));
             let tokens: Vec<u32> = (0..12).map(|i| i * 37 % 257).collect();
@@ -258,20 +240,16 @@ fn perplexity_through_decode_equals_perplexity_through_the_reference() {
     let task = Task::new(&tokens, tokenizer.leading_token(), 48, Some(144)).unwrap();
     let mut session = Session::new(&device(), &model, task.ctx, Record::Reuse).unwrap();
     let decoded = task
-        .run(&tokenizer, |token, first, score| {
-            if first {
-                session.reset();
-            }
-            session.step(token).map(score)
+        .run(&tokenizer, |tokens, score| {
+            session.reset();
+            session.score(tokens, score)
         })
         .unwrap();
     let mut reference = Reference::new(&model);
     let expected = task
-        .run(&tokenizer, |token, first, score| {
-            if first {
-                reference.reset();
-            }
-            score(&reference.step(token));
+        .run(&tokenizer, |tokens, score| {
+            reference.reset();
+            tokens.iter().enumerate().for_each(|(i, token)| score(i, &reference.step(*token)));
             Ok::<_, ()>(())
         })
         .unwrap();

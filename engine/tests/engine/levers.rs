@@ -6,13 +6,7 @@ use zinc_engine::plan::{Fusion, Tuning};
 use zinc_engine::quant::WeightType;
 use zinc_engine::vk::{Barriers, Descriptors, Levers, Record, Submit};
 
-use crate::support::{Tiny, device, with_model};
-
-fn cosine(a: &[f32], b: &[f32]) -> f64 {
-    let dot =
-        |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum() };
-    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
-}
+use crate::support::{Tiny, cosine, device, with_model};
 
 /// Negative log-likelihood of `target`, nats.
 fn nats(logits: &[f32], target: u32) -> f64 {

@@ -1,18 +1,16 @@
 //! A prompt in batches against the same prompt token by token.
 
 use zinc_engine::decode::{Session, Setup, argmax};
-use zinc_engine::model::Architecture;
-use zinc_engine::plan::Fusion;
+use zinc_engine::embedded;
+use zinc_engine::gguf::Gguf;
+use zinc_engine::model::{Architecture, Model};
+use zinc_engine::perplexity::{Score, Task, strip};
+use zinc_engine::plan::{Fusion, Logits};
 use zinc_engine::quant::WeightType;
+use zinc_engine::tokenizer::Tokenizer;
 use zinc_engine::vk::{Barriers, Levers};
 
-use crate::support::{Tiny, device, with_model};
-
-fn cosine(a: &[f32], b: &[f32]) -> f64 {
-    let dot =
-        |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum() };
-    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
-}
+use crate::support::{Tiny, cosine, device, with_model};
 
 fn tracked() -> Setup {
     let levers = Levers { barriers: Barriers::Tracked, ..Levers::default() };
@@ -99,18 +97,7 @@ fn a_prompt_in_batches_fills_the_cache_that_fused_attention_reads() {
 #[test]
 fn every_format_gives_the_same_prompt_in_batches() {
     for ty in WeightType::ALL {
-        let columns = ty.block_elements().max(32) as u32;
-        let shape = Tiny {
-            embedding: columns,
-            feed_forward: 2 * columns,
-            head_dim: columns / 4,
-            rope_dim: columns / 4,
-            layers: 1,
-            output: Some(ty),
-            ty,
-            ..Tiny::default()
-        };
-        let worst = agreement(&shape, tracked(), 24);
+        let worst = agreement(&Tiny::of(ty), tracked(), 24);
         assert!(worst >= 0.9999, "{ty}: cosine {worst}");
     }
 }
@@ -142,4 +129,36 @@ fn a_batch_has_the_same_bits_with_a_barrier_after_every_step_and_only_where_one_
     let ((a, many), (b, few)) = (run(every), run(tracked));
     assert_eq!(a, b);
     assert!(few.barriers < many.barriers && few.dispatches == many.dispatches, "{few:?} of {many:?}");
+}
+
+/// Perplexity of a stretch of the held-out text, in chunks of 96.
+fn perplexity(setup: &Setup) -> (Score, String) {
+    let gguf = Gguf::parse(embedded::MODEL).unwrap();
+    let model = Model::from_gguf(&gguf).unwrap();
+    let tokenizer = Tokenizer::from_gguf(&gguf).unwrap();
+    let tokens = tokenizer.encode(strip(embedded::HELD_OUT_TEXT)).unwrap();
+    let task = Task::new(&tokens, tokenizer.leading_token(), 96, Some(192)).unwrap();
+    let mut session = Session::with(&device(), &model, task.ctx, setup).unwrap();
+    let score = task.run(&tokenizer, |tokens, score| {
+        session.reset();
+        session.score(tokens, score)
+    });
+    (score.unwrap(), session.digest())
+}
+
+#[test]
+fn the_perplexity_of_a_text_in_batches_is_that_of_the_text_token_by_token() {
+    let (plain, plain_digest) = perplexity(&tracked());
+    // A batch that does not divide a chunk, and one larger than it.
+    for prompt_batch in [40, 128] {
+        let setup = Setup { prompt_batch, prompt_logits: Logits::All, ..tracked() };
+        let (batched, digest) = perplexity(&setup);
+        assert_eq!((batched.scored, batched.bytes), (plain.scored, plain.bytes));
+        let off = (batched.perplexity.value / plain.perplexity.value - 1.0).abs();
+        assert!(off < 1e-4, "batches of {prompt_batch}: {off} of {plain:?}");
+        // Sums in another order: what is compared was not computed by the same kernels.
+        assert_ne!(digest, plain_digest);
+        // A session that was not made for all logits scores token by token.
+        assert_eq!(perplexity(&Setup { prompt_logits: Logits::Last, ..setup }).1, plain_digest);
+    }
 }

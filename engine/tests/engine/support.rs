@@ -106,6 +106,21 @@ impl Default for Tiny {
 pub const VOCABULARY: u32 = 257;
 
 impl Tiny {
+    /// The smallest model of one layer with all of its matrices in this format.
+    pub fn of(ty: WeightType) -> Self {
+        let columns = ty.block_elements().max(32) as u32;
+        Self {
+            embedding: columns,
+            feed_forward: 2 * columns,
+            head_dim: columns / 4,
+            rope_dim: columns / 4,
+            layers: 1,
+            output: Some(ty),
+            ty,
+            ..Self::default()
+        }
+    }
+
     /// The complete GGUF file.
     pub fn file(&self) -> Vec<u8> {
         let mut vocabulary = Vocabulary::bytes();
@@ -153,4 +168,11 @@ pub fn type_offset(file: &[u8], tensor: &str, dims: usize) -> usize {
 /// A path as text.
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("temporary paths are UTF-8")
+}
+
+/// Cosine of the angle between two vectors of the same length.
+pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot =
+        |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum() };
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }

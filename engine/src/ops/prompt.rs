@@ -1,0 +1,352 @@
+//! Cases of the kernels that read a batch's own list: which tokens it has, from which position on.
+//!
+//! Plans allow more tokens than a batch may have, so every case has room for some that are not there. What lies behind the
+//! last token must stay as it was, except where a kernel is documented to compute it.
+
+use zinc_shaders as k;
+
+use super::cases::{FLIP, Maker, U, bytes, some};
+use super::matrices::magnitudes;
+use super::{Case, Expected};
+use crate::plan::{Family, Shape, batch_attention_shape};
+use crate::quant::{SUPER_BLOCK, WeightType, dequantize_row};
+use crate::reference;
+
+/// Shared memory for which attention's workgroups are sized: what nearly every device has.
+const SHARED_MEMORY: u32 = 32768;
+
+pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
+    for ty in WeightType::ALL {
+        let unit = if ty.block_elements() == SUPER_BLOCK as u64 { 8 } else { 1 };
+        let table = |columns: u32, rows, first| Table { ty, columns: columns * unit, rows, first };
+        cases.push(maker.batch_rows(&table(192, 257, 0), &[256, 0, 17, 17], 6));
+        cases.push(maker.batch_rows(&table(32, 1, 0), &[0], 1));
+        // A part of a table: tokens before it, in it, behind it.
+        cases.push(maker.batch_rows(&table(576, 9, 192), &[191, 192, 200, 201, 7, 195], 9));
+        if !ty.is_quantized() {
+            cases.push(maker.batch_rows(&table(36, 5, 0), &[4, 3, 2, 1, 0], 5));
+        }
+    }
+    cases.extend([(576, 3, 5), (1, 1, 1), (65, 17, 17), (4099, 2, 40)].map(|shape| maker.batch_last(shape)));
+    for halves in [false, true] {
+        let ropes = [(6, 32, 32, 250, 5, 8), (1, 4, 4, 0, 1, 1), (3, 8, 4, 1, 30, 33), (5, 80, 20, 31, 3, 3)];
+        cases.extend(ropes.map(|shape| maker.batch_rope(halves, shape)));
+    }
+    let stores = [Cache::Floats, Cache::Keys, Cache::Values];
+    for kernel in stores {
+        // Heads, width of a head, context, first position, tokens, tokens that the plan allows: two batches end with the
+        // context, of which one was planned beyond it.
+        let shapes =
+            [(2, 32, 64, 7, 5, 9), (1, 8, 1, 0, 1, 1), (3, 64, 70, 65, 5, 16), (1, 128, 33, 0, 33, 33)];
+        cases.extend(shapes.map(|shape| maker.batch_kv_write(kernel, shape)));
+    }
+    let attend = |heads, kv_heads, head_dim, first, tokens, batch| Attend {
+        heads,
+        kv_heads,
+        head_dim,
+        first,
+        tokens,
+        batch,
+        window: u32::MAX,
+    };
+    let all = [
+        attend(6, 2, 32, 5, 19, 24),
+        attend(1, 1, 8, 0, 1, 1),
+        attend(9, 3, 64, 0, 70, 80),
+        attend(4, 4, 16, 63, 2, 2),
+        attend(2, 1, 128, 1500, 33, 64),
+        attend(2, 1, 256, 90, 11, 11),
+        Attend { window: 9, ..attend(4, 1, 32, 40, 37, 40) },
+        Attend { window: 1, ..attend(2, 2, 8, 0, 20, 20) },
+    ];
+    for halves in [false, true] {
+        cases.extend(all.iter().map(|a| maker.batch_attention(halves, a)));
+    }
+    // Heads that are no whole octets: only floats.
+    cases.push(maker.batch_attention(false, &attend(5, 5, 20, 3, 18, 20)));
+}
+
+/// A part of a table of embeddings.
+struct Table {
+    ty: WeightType,
+    columns: u32,
+    rows: u32,
+    /// Its first row's number.
+    first: u32,
+}
+
+/// Where keys and values go.
+#[derive(Clone, Copy, PartialEq)]
+enum Cache {
+    Floats,
+    Keys,
+    Values,
+}
+
+/// Attention of a batch whose tokens are at `first` and behind.
+struct Attend {
+    heads: u32,
+    kv_heads: u32,
+    head_dim: u32,
+    first: u32,
+    tokens: u32,
+    /// Tokens that the plan allows.
+    batch: u32,
+    window: u32,
+}
+
+/// The step buffer: position, number of tokens, the tokens and room for those that a full batch would have.
+fn step(first: u32, tokens: &[u32], batch: u32) -> Vec<u32> {
+    let mut words = vec![first, tokens.len() as u32];
+    words.extend(tokens);
+    words.resize(2 + batch as usize, 0);
+    words
+}
+
+/// The same where kernels don't look at the tokens.
+fn counted(first: u32, tokens: u32, batch: u32) -> Vec<u32> {
+    step(first, &vec![0; tokens as usize], batch)
+}
+
+impl Maker {
+    fn batch_grid(&self, each: u32, batch: u32) -> [u32; 2] {
+        [each.div_ceil(self.tuning.element), batch]
+    }
+
+    /// Floats that a half holds exactly.
+    fn halves(&mut self, count: usize) -> Vec<f32> {
+        self.floats(count).into_iter().map(|v| half::f16::from_f32(v).to_f32()).collect()
+    }
+
+    fn batch_rows(&mut self, table: &Table, tokens: &[u32], batch: u32) -> Case {
+        let &Table { ty, columns, rows, first } = table;
+        let elements = (columns * rows) as usize;
+        let data = self.blocks(ty, elements);
+        let row_bytes = data.len() / rows as usize;
+        let mut expected = vec![None; (columns * batch) as usize];
+        for (token, out) in tokens.iter().zip(expected.chunks_exact_mut(columns as usize)) {
+            let Some(row) = token.checked_sub(first).filter(|row| *row < rows) else { continue };
+            let blocks = &data[row as usize * row_bytes..][..row_bytes];
+            let mut weights = Vec::new();
+            dequantize_row(ty, blocks, &mut weights);
+            // Floats are moved; elsewhere products and sums are rounded up to three times, in kernel and definition.
+            let relative = if ty.is_quantized() { 12.0 } else { 0.0 };
+            let sizes = magnitudes(ty, blocks, &weights);
+            for ((out, v), size) in out.iter_mut().zip(&weights).zip(sizes) {
+                *out = some(f64::from(*v), relative * U * size);
+            }
+        }
+        let inputs = self.repacked(ty, &data, elements);
+        let row_quants = inputs[0].len() / rows as usize;
+        let used = tokens.iter().find(|token| (first..first + rows).contains(token)).map_or(0, |t| t - first);
+        Case {
+            kernel: Family::BatchRows.of(ty),
+            shape: self.element(),
+            label: format!(
+                "columns={columns} rows={rows} first={first} tokens={} batch={batch}",
+                tokens.len()
+            ),
+            step: step(0, tokens, batch),
+            push: vec![columns, first, rows],
+            grid: self.batch_grid(columns.div_ceil(16), batch),
+            expected,
+            constants: Vec::new(),
+            control: (0, (used as usize + 1) * row_quants - 1, FLIP),
+            inputs,
+        }
+    }
+
+    fn batch_last(&mut self, (width, tokens, batch): (u32, u32, u32)) -> Case {
+        let x = self.floats((width * batch) as usize);
+        let last = ((tokens - 1) * width) as usize;
+        Case {
+            kernel: &k::BATCH_LAST,
+            shape: self.element(),
+            label: format!("width={width} tokens={tokens} batch={batch}"),
+            step: counted(3, tokens, batch),
+            expected: x[last..][..width as usize].iter().map(|v| some(f64::from(*v), 0.0)).collect(),
+            inputs: vec![bytes(&x)],
+            push: vec![width],
+            grid: self.batch_grid(width, 1),
+            constants: Vec::new(),
+            control: (0, 4 * last + 3, FLIP),
+        }
+    }
+
+    fn batch_rope(
+        &mut self,
+        halves: bool,
+        (heads, head_dim, rope_dim, first, tokens, batch): (u32, u32, u32, u32, u32, u32),
+    ) -> Case {
+        let (dim, pairs) = (head_dim as usize, rope_dim as usize / 2);
+        let angle = |position: u32, pair: usize| {
+            f64::from(position) * 1e4f64.powf(-2.0 * pair as f64 / f64::from(rope_dim))
+        };
+        let table: Vec<f32> = (0..first + batch)
+            .flat_map(|p| (0..pairs).map(move |pair| angle(p, pair).sin_cos()))
+            .flat_map(|(sin, cos)| [cos as f32, sin as f32])
+            .collect();
+        let width = (heads * head_dim) as usize;
+        let x = self.floats(width * batch as usize);
+        let mut expected = vec![None; x.len()];
+        for token in 0..tokens {
+            let at = token as usize * width;
+            for (v, out) in x[at..][..width].chunks_exact(dim).zip(expected[at..].chunks_exact_mut(dim)) {
+                for (out, v) in out.iter_mut().zip(v) {
+                    *out = some(f64::from(*v), 0.0);
+                }
+                for pair in 0..pairs {
+                    let (i, j) = if halves { (pair, pair + pairs) } else { (2 * pair, 2 * pair + 1) };
+                    let (a, b) = (f64::from(v[i]), f64::from(v[j]));
+                    let (sin, cos) = angle(first + token, pair).sin_cos();
+                    // Table, product, sum: three roundings of each term.
+                    out[i] = some(a * cos - b * sin, 3.0 * U * ((a * cos).abs() + (b * sin).abs()));
+                    out[j] = some(a * sin + b * cos, 3.0 * U * ((a * sin).abs() + (b * cos).abs()));
+                }
+            }
+        }
+        Case {
+            kernel: &k::BATCH_ROPE,
+            shape: self.element(),
+            label: format!(
+                "halves={halves} heads={heads} head_dim={head_dim} rope_dim={rope_dim} first={first} tokens={tokens}"
+            ),
+            step: counted(first, tokens, batch),
+            inputs: vec![bytes(&table), bytes(&x)],
+            push: vec![heads, head_dim, rope_dim],
+            grid: self.batch_grid(heads * head_dim / 2, batch),
+            expected,
+            constants: vec![(2, halves.into())],
+            control: (1, 3, FLIP),
+        }
+    }
+
+    /// Values are such that a half holds them, so whatever way a device rounds, the words are known.
+    fn batch_kv_write(
+        &mut self,
+        cache: Cache,
+        (heads, head_dim, context, first, tokens, batch): (u32, u32, u32, u32, u32, u32),
+    ) -> Case {
+        let (heads_n, dim, positions) = (heads as usize, head_dim as usize, context as usize);
+        let x = self.halves(heads_n * dim * batch as usize);
+        let places = |head: usize, position: usize, d: usize| match cache {
+            Cache::Floats => (position * heads_n + head) * dim + d,
+            Cache::Keys => ((head * dim / 8 + d / 8) * positions + position) * 8 + d % 8,
+            Cache::Values => (head * positions + position) * dim + d,
+        };
+        let words = heads_n * dim * positions / if cache == Cache::Floats { 1 } else { 2 };
+        let mut expected: Vec<Option<Expected>> = vec![None; words];
+        for token in 0..tokens as usize {
+            for (i, v) in x[token * heads_n * dim..][..heads_n * dim].iter().enumerate() {
+                let at = places(i / dim, first as usize + token, i % dim);
+                if cache == Cache::Floats {
+                    expected[at] = some(f64::from(*v), 0.0);
+                } else {
+                    // Two halves make a word; words are compared as the floats whose bits they are.
+                    let half = u32::from(half::f16::from_f32(*v).to_bits()) << (16 * (at % 2));
+                    let word = expected[at / 2].map_or(0, |e| (e.value as f32).to_bits()) | half;
+                    expected[at / 2] = some(f64::from(f32::from_bits(word)), 0.0);
+                }
+            }
+        }
+        let (kernel, each) = match cache {
+            Cache::Floats => (&k::BATCH_KV_WRITE_FLOATS, 4),
+            Cache::Keys => (&k::BATCH_KV_WRITE_KEYS, 8),
+            Cache::Values => (&k::BATCH_KV_WRITE_VALUES, 8),
+        };
+        Case {
+            kernel,
+            shape: self.element(),
+            label: format!(
+                "heads={heads} head_dim={head_dim} context={context} first={first} tokens={tokens} batch={batch}"
+            ),
+            step: counted(first, tokens, batch),
+            inputs: vec![bytes(&x)],
+            push: vec![heads, head_dim, context],
+            grid: self.batch_grid(heads * head_dim / each, batch),
+            expected,
+            constants: Vec::new(),
+            control: (0, 3, FLIP),
+        }
+    }
+
+    fn batch_attention(&mut self, halves: bool, a: &Attend) -> Case {
+        let (dim, group) = (a.head_dim as usize, (a.heads / a.kv_heads) as usize);
+        let (heads, kv_heads) = (a.heads as usize, a.kv_heads as usize);
+        let context = a.first + a.tokens + 3;
+        let positions = context as usize;
+        let window = a.window.min(context);
+        let q = self.floats(heads * dim * a.batch as usize);
+        let [keys, values] = [0; 2].map(|_| self.halves(positions * kv_heads * dim));
+        let key = |head: usize, t: usize, d: usize| match halves {
+            true => ((head * dim / 8 + d / 8) * positions + t) * 8 + d % 8,
+            false => (t * kv_heads + head) * dim + d,
+        };
+        let value = |head: usize, t: usize, d: usize| match halves {
+            true => (head * positions + t) * dim + d,
+            false => (t * kv_heads + head) * dim + d,
+        };
+        let scale = (1.0 / f64::from(a.head_dim).sqrt()) as f32;
+        let mut expected = vec![None; q.len()];
+        for token in 0..a.tokens as usize {
+            let position = a.first as usize + token;
+            let seen = (position + 1).saturating_sub(window as usize)..position + 1;
+            for head in 0..heads {
+                let at = (token * heads + head) * dim;
+                let q = &q[at..][..dim];
+                let terms = |t: usize| {
+                    (0..dim).map(move |d| (d, t)).map(|(d, t)| {
+                        f64::from(q[d]) * f64::from(keys[key(head / group, t, d)]) * f64::from(scale)
+                    })
+                };
+                let scores: Vec<f64> = seen.clone().map(|t| terms(t).sum()).collect();
+                let sizes: Vec<f64> = seen.clone().map(|t| terms(t).map(f64::abs).sum()).collect();
+                let weights = reference::softmax(&scores);
+                let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let least = scores.iter().copied().fold(f64::INFINITY, f64::min);
+                // A score: the scaled query, products, sums. Its exponential: 3 + 2|x| ULP and the difference's rounding.
+                // Each tile may scale what came before by an exponential of its own, and the differences in those add up
+                // to no more than the range of the scores.
+                let tiles = scores.len() as f64 / 16.0 + 2.0;
+                let shared = tiles * 9.0 + 5.0 * (largest - least) + scores.len() as f64 + 8.0;
+                let error = |s: f64, size: f64| {
+                    (f64::from(a.head_dim) + 3.0) * size + 6.0 + 5.0 * (largest - s) + shared
+                };
+                let errors: Vec<f64> = scores.iter().zip(&sizes).map(|(s, size)| error(*s, *size)).collect();
+                let mean: f64 = weights.iter().zip(&errors).map(|(w, e)| w * e).sum();
+                for d in 0..dim {
+                    let (mut sum, mut off) = (0.0, 0.0);
+                    for ((t, w), e) in seen.clone().zip(&weights).zip(&errors) {
+                        let v = f64::from(values[value(head / group, t, d)]);
+                        sum += w * v;
+                        off += w * v.abs() * (e + mean + 6.0);
+                    }
+                    expected[at + d] = some(sum, off * U);
+                }
+            }
+        }
+        let Shape { workgroup, .. } =
+            batch_attention_shape(a.head_dim, SHARED_MEMORY).expect("the cases' heads fit");
+        let cache = |v: &[f32]| -> Vec<u8> {
+            if !halves {
+                return bytes(v);
+            }
+            v.iter().flat_map(|v| half::f16::from_f32(*v).to_le_bytes()).collect()
+        };
+        Case {
+            kernel: if halves { &k::BATCH_ATTENTION_HALVES } else { &k::BATCH_ATTENTION_FLOATS },
+            shape: Shape { workgroup, rows: 1 },
+            label: format!(
+                "heads={heads} kv_heads={kv_heads} head_dim={dim} first={} tokens={} window={window}",
+                a.first, a.tokens
+            ),
+            step: counted(a.first, a.tokens, a.batch),
+            inputs: vec![bytes(&q), cache(&keys), cache(&values)],
+            push: vec![a.heads, a.kv_heads, context, scale.to_bits(), window],
+            grid: [a.heads, a.batch.div_ceil(workgroup / 4)],
+            expected,
+            constants: vec![(2, a.head_dim)],
+            control: (2, if halves { 1 } else { 3 }, FLIP),
+        }
+    }
+}
