@@ -59,11 +59,11 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
         Attend { window: 9, ..attend(4, 1, 32, 40, 37, 40) },
         Attend { window: 1, ..attend(2, 2, 8, 0, 20, 20) },
     ];
+    // Heads that are no whole octets: only floats.
+    cases.push(maker.batch_attention(false, &attend(5, 5, 20, 3, 18, 20)));
     for halves in [false, true] {
         cases.extend(all.iter().map(|a| maker.batch_attention(halves, a)));
     }
-    // Heads that are no whole octets: only floats.
-    cases.push(maker.batch_attention(false, &attend(5, 5, 20, 3, 18, 20)));
 }
 
 /// A part of a table of embeddings.
