@@ -14,12 +14,14 @@
     reason = "called by the Vulkan loader or a test that plays it, by the rules of the Vulkan specification"
 )]
 
+mod created;
 mod faults;
 mod log;
 mod physical;
 pub mod shader;
 
 use ash::vk::{self, Handle};
+pub use created::{Created, created_with};
 pub use faults::{fail_after, lose_device, recycle_handles};
 pub use log::{Call, calls, start_log};
 use std::cell::Cell;
@@ -187,7 +189,10 @@ unsafe extern "system" fn create_device(
     out: *mut u64,
 ) -> vk::Result {
     // SAFETY: by the caller.
-    unsafe { create_dispatchable(info, allocator, out) }
+    unsafe {
+        created::note(info.cast());
+        create_dispatchable(info, allocator, out)
+    }
 }
 
 unsafe extern "system" fn destroy_dispatchable(object: *mut Dispatchable, _: *const c_void) {

@@ -86,6 +86,8 @@ named! {
     set_event = "vkCmdSetEvent";
     timestamp = "vkCmdWriteTimestamp";
     bind_shaders = "vkCmdBindShadersEXT";
+    descriptor_buffers = "vkCmdBindDescriptorBuffersEXT";
+    device_mask = "vkCmdSetDeviceMask";
     from_the_future = "vkCmdFromTheFutureEXT";
 }
 
@@ -96,6 +98,7 @@ pub(crate) fn find(name: &str) -> Option<Void> {
         "vkCmdPipelineBarrier" => void!(barrier),
         "vkCmdPipelineBarrier2" | "vkCmdPipelineBarrier2KHR" => void!(barrier2),
         "vkCmdDispatch" => void!(dispatch),
+        "vkCmdDispatchBase" => void!(dispatch_base),
         _ => find_named(name),
     }
 }
@@ -111,6 +114,19 @@ unsafe extern "system" fn begin(
 }
 
 unsafe extern "system" fn dispatch(buffer: vk::CommandBuffer, x: u32, y: u32, z: u32) {
+    // SAFETY: by the caller.
+    unsafe { put(buffer, Call::Dispatch([x, y, z])) }
+}
+
+unsafe extern "system" fn dispatch_base(
+    buffer: vk::CommandBuffer,
+    _: u32,
+    _: u32,
+    _: u32,
+    x: u32,
+    y: u32,
+    z: u32,
+) {
     // SAFETY: by the caller.
     unsafe { put(buffer, Call::Dispatch([x, y, z])) }
 }

@@ -116,6 +116,17 @@ impl App {
     /// The same, with settings of the layer by their names in `VK_EXT_layer_settings`; `robust` enables
     /// `robustBufferAccess`.
     pub fn with(negotiate: Negotiate, settings: &[(&str, &str)], robust: bool) -> App {
+        App::asking(negotiate, settings, robust, &[], std::ptr::null())
+    }
+
+    /// The same, with extensions of the device and a list that follows the loader's own structure.
+    pub fn asking(
+        negotiate: Negotiate,
+        settings: &[(&str, &str)],
+        robust: bool,
+        extensions: &[&CStr],
+        list: *const c_void,
+    ) -> App {
         zinc_mock_driver::start_log();
         let mut interface = Interface {
             s_type: 1,
@@ -134,7 +145,7 @@ impl App {
                 settings.iter().map(|(name, value)| [*name, *value].map(|t| CString::new(t).unwrap()));
             let texts: Vec<[CString; 2]> = texts.collect();
             let values: Vec<*const c_char> = texts.iter().map(|[_, value]| value.as_ptr()).collect();
-            let list: Vec<_> = std::iter::zip(&texts, &values)
+            let said: Vec<_> = std::iter::zip(&texts, &values)
                 .map(|([name, _], value)| vk::LayerSettingEXT {
                     p_layer_name: c"zinc_barrier".as_ptr(),
                     p_setting_name: name.as_ptr(),
@@ -144,8 +155,9 @@ impl App {
                     ..Default::default()
                 })
                 .collect();
-            let said = vk::LayerSettingsCreateInfoEXT::default().settings(&list);
-            let next = if list.is_empty() { std::ptr::null() } else { (&raw const said).cast() };
+            let layer_settings = vk::LayerSettingsCreateInfoEXT::default().settings(&said);
+            let next =
+                if settings.is_empty() { std::ptr::null() } else { (&raw const layer_settings).cast() };
             let chained = LayerInfo { s_type: 47, next, function: 0, link: &raw mut link };
             let info = vk::InstanceCreateInfo { p_next: (&raw const chained).cast(), ..Default::default() };
             let create = get_instance(vk::Instance::null(), c"vkCreateInstance".as_ptr());
@@ -168,10 +180,13 @@ impl App {
                 instance: end,
                 other: Some(zinc_mock_driver::get_device_proc_addr),
             };
-            let chained = LayerInfo { s_type: 48, next: std::ptr::null(), function: 0, link: &raw mut link };
+            let chained = LayerInfo { s_type: 48, next: list, function: 0, link: &raw mut link };
             let features = vk::PhysicalDeviceFeatures::default().robust_buffer_access(robust);
+            let names: Vec<*const c_char> = extensions.iter().map(|name| name.as_ptr()).collect();
             let info = vk::DeviceCreateInfo {
                 p_next: (&raw const chained).cast(),
+                enabled_extension_count: names.len() as u32,
+                pp_enabled_extension_names: names.as_ptr(),
                 p_enabled_features: &raw const features,
                 ..Default::default()
             };
@@ -203,6 +218,18 @@ impl App {
             assert!(found.is_some(), "no {name:?}");
             std::mem::transmute_copy(&found)
         }
+    }
+
+    /// What the layer answers for the name of a function of the device, and of the instance, as an address.
+    pub fn answers(&self, name: &CStr) -> [usize; 2] {
+        // SAFETY: the layer's functions, with its own objects.
+        let found = unsafe {
+            [
+                (self.get)(self.device.handle(), name.as_ptr()),
+                (self.get_instance)(self.instance, name.as_ptr()),
+            ]
+        };
+        found.map(|function| function.map_or(0, |f| f as usize))
     }
 
     /// The tools that are active on the physical device, with `room` for so many: what the call returns, how many, and

@@ -149,7 +149,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(super::budget::cases(4000))]
 
     #[test]
     fn the_model_finds_exactly_the_pairs_of_the_definition(events in prop::collection::vec(event(), 3..16)) {

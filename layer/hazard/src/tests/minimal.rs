@@ -14,6 +14,7 @@
 //!   asked so far. Every subset of gaps with one barrier less is tried, with the model as the judge. Joining only what is
 //!   pending is sound too, and sometimes needs one more: a test searches for the smallest such program.
 
+use super::budget;
 use super::enumerate::*;
 use super::exhaustive::{at_one_stage, at_three_stages, each};
 use super::programs::*;
@@ -208,7 +209,8 @@ pub fn ended(
 
 pub fn holds(claim: fn(&[Step]) -> Result<(), String>, spaces: impl IntoIterator<Item = Space>) {
     let mut programs = 0;
-    for space in spaces {
+    for mut space in spaces {
+        space.length = budget::length(space.length);
         programs += expect_all(&space, &space.explore(&Counting { program: Vec::new(), claim }));
     }
     println!("{programs:>10} programs");

@@ -11,10 +11,12 @@
 //! - `faults`: broken trackers are caught by the same programs.
 //! - `heaviest`, `whole`: deciding over a whole stretch (T4 and T5): numbers from an independent program, masks without
 //!   a bit too many, broken planners.
+//! - `budget`: how much of it all a slow machine can afford.
 //! - `random`: longer programs with everything mixed, every policy, every fault.
 //!
 //! `cargo test -p zinc-hazard -- --nocapture` prints how many programs were walked and which one catches which fault.
 
+mod budget;
 mod definition;
 mod enumerate;
 mod examples;

@@ -138,7 +138,7 @@ fn asked_count(program: &[Step]) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(10_000))]
+    #![proptest_config(super::budget::cases(10_000))]
 
     #[test]
     fn every_correct_policy_orders_every_required_pair(program in program()) {

@@ -358,7 +358,7 @@ fn one_stretch() -> impl Strategy<Value = Program> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(super::budget::cases(1500))]
 
     #[test]
     fn long_random_programs_are_sound_and_never_need_more_than_alias_only(
