@@ -224,8 +224,13 @@ fn bind_sets(
             let own = set.map_or(0, |s| s.layout.dynamic_count()).min(offsets.len());
             (mine, offsets) = offsets.split_at(own);
         }
-        let lost = !known;
-        *place = Some(BoundSet { handle: *handle, pushed: None, layout, dynamic_offsets: mine.into(), lost });
+        // In place of what was bound: that costs less than a new one, and most binds are without dynamic offsets.
+        let set = place.get_or_insert_with(BoundSet::nothing);
+        (set.handle, set.pushed, set.layout, set.lost) = (*handle, None, layout, !known);
+        set.dynamic_offsets.clear();
+        if !mine.is_empty() {
+            set.dynamic_offsets.extend_from_slice(mine);
+        }
     }
     known
 }

@@ -8,12 +8,12 @@
 //! not change it. Slots are kept in atomic words, read and written without a lock: the specification forbids writing a
 //! set while it is used, and of an application that does it all the same the layer may read nonsense, but nothing worse.
 
-use crate::memory::Extent;
+use crate::memory::{EXTERNAL, Extent};
 use ash::vk;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use zinc_hazard::MemoryId;
+use zinc_hazard::{MemoryId, Range};
 
 /// One binding of a set layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +113,18 @@ impl Cell {
                 put(&[Cell::BYTES, memory.0, start, size.unwrap_or(vk::WHOLE_SIZE), buffer.0, buffer.1]);
             }
         }
+    }
+
+    /// The bytes from here on, without a detour over [`Slot`]; `None` where it is not bytes of memory that is one object's.
+    #[inline]
+    fn range(&self, granule: u64) -> Option<Range> {
+        let word = |i: usize| self.0[i].load(Ordering::Relaxed);
+        if word(0) != Cell::BYTES || word(1) == EXTERNAL.0 {
+            return None;
+        }
+        let (start, size) = (word(2), word(3));
+        let size = if size == vk::WHOLE_SIZE { word(5).saturating_sub(start) } else { size };
+        Some(Range::bytes(MemoryId(word(1)), start, size, granule))
     }
 
     fn get(&self) -> Slot {
@@ -270,6 +282,17 @@ impl Set {
         self.fill(to.first_slot as usize + copy.dst_array_element as usize, copied);
     }
 
+    /// The bytes of `binding` where it is a single descriptor of ordinary memory that no dynamic offset moves, as most are:
+    /// what [`Set::visit`] would say, in a third of the time. `None` says nothing.
+    #[inline]
+    pub fn single(&self, binding: u32, granule: u64) -> Option<Range> {
+        let binding = self.layout.bindings.get(binding as usize).filter(|b| b.number == binding)?;
+        if binding.count != 1 || binding.first_dynamic.is_some() {
+            return None;
+        }
+        self.slots.get(binding.first_slot as usize)?.range(granule)
+    }
+
     /// Calls `visit` for the descriptors of `binding`, each with its dynamic offset; all of them, or the `elements`
     /// named. Says whether the binding exists.
     pub fn visit(
@@ -419,6 +442,50 @@ mod tests {
         assert_eq!(offsets(&b, 0, &[]), [Some(2), Some(3)], "copies spill over as writes do");
         write(&a, 0, 1, &[9]);
         assert_eq!(offsets(&b, 0, &[]), [Some(2), Some(3)], "a later write to the source changes nothing");
+    }
+
+    #[test]
+    fn a_single_descriptor_is_what_a_visit_sees_or_nothing() {
+        let (storage, dynamic) = (Type::STORAGE_BUFFER, Type::STORAGE_BUFFER_DYNAMIC);
+        let bytes = |memory, size| {
+            Slot::Bytes(Extent::Bytes { memory: MemoryId(memory), start: 100, size, buffer: (64, 1000) })
+        };
+        let slots = [
+            (bytes(7, Some(30)), true),
+            (bytes(7, None), true),
+            (bytes(7, Some(0)), true),
+            (bytes(EXTERNAL.0, Some(30)), false),
+            (Slot::Bytes(Extent::Anywhere), false),
+            (Slot::Empty, false),
+            (Slot::Nothing, false),
+            (Slot::Unknown, false),
+        ];
+        for (bindings, single) in [
+            (vec![(0, storage, 1)], true),
+            (vec![(0, dynamic, 1)], false),
+            (vec![(0, storage, 2)], false),
+            // Not in its place: only a search would find it.
+            (vec![(1, storage, 1), (3, storage, 1)], false),
+        ] {
+            let layout = Arc::new(SetLayout::new(&bindings, false));
+            let number = bindings.last().unwrap().0;
+            for (slot, ordinary) in slots {
+                let set = Set::new(layout.clone());
+                set.slots.iter().for_each(|place| place.set(slot));
+                for granule in [1, 48, 64] {
+                    let mut seen = Vec::new();
+                    set.visit(number, None, &[], |slot, dynamic| {
+                        seen.push(match slot {
+                            Slot::Bytes(extent) => Some(extent.range(dynamic, granule)),
+                            _ => None,
+                        });
+                    });
+                    let found = set.single(number, granule);
+                    assert_eq!(found.is_some(), single && ordinary, "{bindings:?} {slot:?}");
+                    assert!(found.is_none() || seen == [found], "{found:?} is not {seen:?}");
+                }
+            }
+        }
     }
 
     #[test]

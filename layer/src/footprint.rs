@@ -36,10 +36,20 @@ pub struct BoundSet {
 }
 
 impl BoundSet {
+    /// No set.
+    pub fn nothing() -> BoundSet {
+        BoundSet {
+            handle: vk::DescriptorSet::null(),
+            pushed: None,
+            layout: vk::PipelineLayout::null(),
+            dynamic_offsets: SmallVec::new(),
+            lost: false,
+        }
+    }
+
     /// A set that was pushed with `layout`.
     pub fn pushed(set: Arc<Set>, layout: vk::PipelineLayout) -> BoundSet {
-        let handle = vk::DescriptorSet::null();
-        BoundSet { handle, pushed: Some(set), layout, dynamic_offsets: SmallVec::new(), lost: false }
+        BoundSet { pushed: Some(set), layout, ..BoundSet::nothing() }
     }
 }
 
@@ -80,6 +90,8 @@ pub fn of_dispatch<'a>(
     let touched = dispatch.zip(pipeline.tight.as_ref()).and_then(|(dispatch, tight)| tight.touched(dispatch));
     let shader = pipeline.shader.as_ref().ok_or(Unresolved)?;
     let whole_writes = pipeline.robust_writes && !rules.trust_out_of_bounds;
+    let plain = touched.is_none() && !whole_writes;
+    out.reserve(2 * shader.bindings.len());
     let mut last: Option<(u32, &Set, &[u32])> = None;
     for (number, binding) in shader.bindings.iter().enumerate() {
         if !binding.direction.read && !binding.direction.write {
@@ -98,6 +110,18 @@ pub fn of_dispatch<'a>(
             }
         };
         last = Some((binding.set, set, offsets));
+        // By far the most bindings are one buffer of ordinary memory, of which all that is bound counts.
+        if plain
+            && is_first(&binding.elements)
+            && matches!(binding.class, Class::StorageBuffer | Class::UniformBuffer)
+            && !set.layout.update_after_bind
+            && let Some(range) = set.single(binding.binding, rules.granule)
+        {
+            let uniform = binding.class == Class::UniformBuffer;
+            let flag = if uniform { Flags::UNIFORM_READ } else { Flags::SHADER_STORAGE_READ };
+            push(out, binding.direction, flag, range, range);
+            continue;
+        }
         let part = touched.and_then(|t| t.parts.get(number)).unwrap_or(&Part::WHOLE);
         of_binding(binding, (set, offsets), part, (rules.granule, whole_writes), out)?;
     }
@@ -107,6 +131,15 @@ pub fn of_dispatch<'a>(
         Some(touched) => touched.pointed.iter().for_each(|p| of_address(p, &mut place, out)),
     }
     Ok(())
+}
+
+/// Whether these are the only element of a binding that is no array.
+#[inline]
+fn is_first(elements: &Elements) -> bool {
+    match elements {
+        Elements::These(elements) => elements.len() == 1 && elements.first() == Some(&0),
+        Elements::All => false,
+    }
 }
 
 /// Appends what is reached by addresses of one origin.
@@ -183,6 +216,7 @@ fn of_binding(
     resolved
 }
 
+#[inline]
 fn push(out: &mut Vec<Access>, direction: Direction, read_flag: Flags, read: Range, written: Range) {
     if direction.read {
         out.push(Access { flags: read_flag, ..Access::shader_read(read) });

@@ -92,6 +92,9 @@ pub fn explicit(library: &Path) -> Result<Value, ManifestError> {
             "api_version": API_VERSION,
             "implementation_version": "1",
             "description": "Drops pipeline barriers that no two accesses need, and counts the rest",
+            "introduction": "Which barriers of a compute application are needed? Under a policy the layer drops, adds or \
+                moves pipeline barriers; at the end it reports how many were asked for and how many reached the driver.",
+            "platforms": ["LINUX"],
             "functions": { NEGOTIATE: NEGOTIATE },
             "instance_extensions": [{ "name": "VK_EXT_layer_settings", "spec_version": "2" }],
             "device_extensions": [{

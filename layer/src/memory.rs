@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use zinc_hazard::{MemoryId, Range};
 
 /// All imported and exported memory.
-const EXTERNAL: MemoryId = MemoryId(0);
+pub const EXTERNAL: MemoryId = MemoryId(0);
 
 /// One `VkDeviceMemory`.
 #[derive(Clone, Copy, Debug)]

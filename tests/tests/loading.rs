@@ -1,9 +1,12 @@
 //! The layer in the real loader: inserted by each of the ways that the README names, once, and kept out when asked.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use serde_json::Value;
 use zinc_tests::artefacts;
 use zinc_tests::layer::{read_report, write_manifest};
+use zinc_tests::oracle::oracles;
 use zinc_tests::stream::scratch;
 use zinc_tests::{Child, Ended, Stream, vulkan};
 
@@ -135,4 +138,91 @@ fn vulkaninfo_says_the_same_with_the_layer() {
     for variables in [&[ENABLE][..], &[NAME], &[ENABLE, NAME]] {
         assert_eq!(summary(variables), without, "with {variables:?}");
     }
+}
+
+/// All settings below `list`, those within others too.
+fn settings_below<'a>(list: &'a Value, out: &mut Vec<&'a Value>) {
+    for setting in list.as_array().into_iter().flatten() {
+        out.push(setting);
+        settings_below(&setting["settings"], out);
+        for flag in setting["flags"].as_array().into_iter().flatten() {
+            settings_below(&flag["settings"], out);
+        }
+    }
+}
+
+/// What a manifest says in a way in which Khronos's own layer, which Vulkan Configurator was made for, does not say it.
+fn strange_to_configurator(ours: &Value, theirs: &Value) -> Vec<String> {
+    let keys = |value: &Value| -> BTreeSet<String> {
+        value.as_object().map(|object| object.keys().cloned().collect()).unwrap_or_default()
+    };
+    let mut faults = Vec::new();
+    // Older loaders want to be told of the entry point, which newer manifests leave out.
+    let known: BTreeSet<_> = keys(&theirs["layer"]).into_iter().chain(["functions".to_owned()]).collect();
+    for key in keys(&ours["layer"]).difference(&known) {
+        faults.push(format!("layer: {key}"));
+    }
+    let (mut mine, mut models) = (Vec::new(), Vec::new());
+    settings_below(&ours["layer"]["features"]["settings"], &mut mine);
+    settings_below(&theirs["layer"]["features"]["settings"], &mut models);
+    for setting in mine {
+        let name = setting["key"].as_str().unwrap_or("a setting without a key");
+        let alike = || models.iter().filter(|model| model["type"] == setting["type"]);
+        let any: BTreeSet<_> = models.iter().flat_map(|model| keys(model)).collect();
+        let all = alike().map(|model| keys(model)).reduce(|a, b| a.intersection(&b).cloned().collect());
+        // They use no plain text of their own; what every setting of theirs has, this must have, too.
+        let all = all.or_else(|| {
+            let plain = setting["type"] == "STRING";
+            plain.then(|| ["key", "label", "description", "type", "default"].map(str::to_owned).into())
+        });
+        let Some(all) = all else {
+            faults.push(format!("{name}: type {}", setting["type"]));
+            continue;
+        };
+        // A dependence on another setting is theirs.
+        let missing =
+            all.difference(&keys(setting)).filter(|key| *key != "dependence").cloned().collect::<Vec<_>>();
+        faults.extend(missing.iter().map(|key| format!("{name}: no {key}")));
+        faults.extend(keys(setting).difference(&any).map(|key| format!("{name}: {key}")));
+        let fits = match setting["type"].as_str() {
+            Some("BOOL") => setting["default"].is_boolean(),
+            Some("ENUM") => setting["flags"].as_array().is_some_and(|flags| {
+                let described =
+                    |flag: &Value| ["key", "label", "description"].iter().all(|key| flag[*key].is_string());
+                flags.iter().all(described) && flags.iter().any(|flag| flag["key"] == setting["default"])
+            }),
+            _ => setting["default"].is_string(),
+        };
+        if !fits {
+            faults.push(format!("{name}: default {}", setting["default"]));
+        }
+    }
+    faults
+}
+
+#[test]
+fn the_manifest_describes_its_settings_as_khronos_own_layer_describes_its() {
+    let Some(oracles) = oracles("the manifest beside Khronos's") else { return };
+    let folder = oracles.folder().join("usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json");
+    let read = |path: &Path| -> Value {
+        serde_json::from_str(&std::fs::read_to_string(path).expect("a manifest")).expect("JSON")
+    };
+    let theirs = read(&folder);
+    let home = scratch();
+    zinc_barrier(home.path(), &["install", "--user"]).succeeded();
+    let explicit = home.path().join("data/vulkan/explicit_layer.d/zinc_barrier.json");
+    let ours = read(&explicit);
+    assert!(ours["layer"]["features"]["settings"].as_array().is_some_and(|all| all.len() > 10));
+    assert_eq!(ours["file_format_version"], theirs["file_format_version"]);
+    assert_eq!(strange_to_configurator(&ours, &theirs), Vec::<String>::new());
+    // The control: each of these would not be shown, or not as it is.
+    let with = |change: &dyn Fn(&mut Value)| {
+        let mut changed = ours.clone();
+        change(&mut changed["layer"]["features"]["settings"][0]);
+        strange_to_configurator(&changed, &theirs).len()
+    };
+    assert!(with(&|setting| setting["type"] = "WORD".into()) > 0);
+    assert!(with(&|setting| setting["default"] = 7.into()) > 0);
+    assert!(with(&|setting| setting["colour"] = "red".into()) > 0);
+    assert!(with(&|setting| drop(setting.as_object_mut().unwrap().remove("label"))) > 0);
 }
