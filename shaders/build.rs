@@ -6,6 +6,8 @@
 //! bindings is read back from the SPIR-V (decorations NonWritable and NonReadable, which glslang emits for `readonly`
 //! and `writeonly`), so that the engine's plan cannot disagree with the shader.
 
+mod cooperative;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
@@ -55,6 +57,8 @@ fn table(compiler: &str, folder: &str, out: &Path, (about, list_name): (&str, &s
         let stem = source.file_stem().and_then(|stem| stem.to_str()).unwrap_or_else(|| fail("odd file name"));
         for (name, defines) in builds(stem, &text) {
             let words = compile(compiler, source, &defines, &out.join(format!("{name}.spv")));
+            let words =
+                cooperative::translate(words).unwrap_or_else(|e| fail(&format!("{}: {e}", source.display())));
             let module = reflect(&words).unwrap_or_else(|e| fail(&format!("{}: {e}", source.display())));
             let constant = name.to_uppercase();
             write!(

@@ -70,7 +70,7 @@ pub enum Command {
     /// Measure each kind of step alone, fused and unfused, against the memory's own speed.
     Micro(MicroArgs),
     /// Check every kernel against plain CPU code on ragged shapes.
-    Ops,
+    Ops(OpsArgs),
     /// List Vulkan devices and describe the model.
     Info,
     /// Write the model with other weights: F32 for comparison with other programs.
@@ -137,6 +137,14 @@ pub struct PerplexityArgs {
     pub levers: LeverArgs,
 }
 
+/// Options of `ops`.
+#[derive(Debug, Args)]
+pub struct OpsArgs {
+    /// Only kernels whose name contains this; may be given several times.
+    #[arg(long, value_name = "TEXT")]
+    pub only: Vec<String>,
+}
+
 /// Options of `bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
@@ -153,7 +161,8 @@ pub struct BenchArgs {
     /// Repetitions; one more, before them, is not counted.
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub reps: u32,
-    /// Also measure the time of each token on the device's own clock, in repetitions of their own.
+    /// Also measure the time of each token on the device's own clock, in repetitions of their own, and of each kind of step of
+    /// a prompt in batches.
     #[arg(long)]
     pub gpu_time: bool,
     /// How tokens reach the device.

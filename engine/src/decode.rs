@@ -12,6 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::memory;
 use crate::model::{Config, Model, Rope};
 use crate::plan::{self, Fusion, Limits, Options, Placement, Space, Tuning};
+use crate::quant::largest;
 use crate::results;
 use crate::vk::{self, Buffer, Device, Levers, Program, Record, Uploader};
 use crate::weights;
@@ -42,6 +43,9 @@ pub enum Error {
          fewer workgroups with --tuning"
     )]
     GaveUp,
+    /// Cooperative matrices that are not there, or that do not suit the model.
+    #[error("--matrix coop: {0}; use --matrix auto or plain")]
+    NotCooperative(String),
     /// Tokens ahead of the host, in a session that was not made for it.
     #[error("only a session with --record ahead chooses tokens on the device")]
     NotAhead,
@@ -56,6 +60,18 @@ pub enum Error {
         /// Number of tokens.
         vocabulary: u32,
     },
+}
+
+/// What the products of a prompt's batches are computed with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Matrices {
+    /// With the device's cooperative matrices where it has them and halves hold the weights, else with float arithmetic.
+    #[default]
+    Auto,
+    /// With float arithmetic.
+    Plain,
+    /// With cooperative matrices, or not at all.
+    Cooperative,
 }
 
 /// How a session decodes: everything that can be varied without changing what is computed.
@@ -77,6 +93,8 @@ pub struct Setup {
     pub prompt_batch: u32,
     /// Of which tokens of a batch the logits are computed.
     pub prompt_logits: plan::Logits,
+    /// What a batch's products are computed with.
+    pub matrices: Matrices,
 }
 
 impl From<Record> for Setup {
@@ -97,6 +115,8 @@ pub struct Session {
     program: Program,
     /// The program of a batch of a prompt.
     prompt: Option<Program>,
+    /// What its products are computed with, in words.
+    matrices: String,
     weights: Rc<Loaded>,
     setup: Setup,
     context: u32,
@@ -128,15 +148,15 @@ impl Session {
         let placement = plan::place(model, &limits)?;
         let options = options(device, context, setup, limits);
         let plan = plan::decode(model, &placement, &options)?;
-        let batch = batch_plan(model, &placement, &options, context, setup)?;
+        let batch = Batch::new(device, model, &placement, &options, setup)?;
         // What a batch takes beside the caches and tables that it shares.
-        let apart = batch.as_ref().map_or(0, |plan| plan.bytes(Space::Arena));
+        let apart = batch.as_ref().map_or(0, |batch| batch.plan.bytes(Space::Arena));
         memory::check(model, &placement, &plan, &options, device.memory_available().saturating_sub(apart))?;
         let mut uploader = Uploader::new(device, u64::MAX)?;
         let buffers = weights::upload(device, model, &placement, &mut uploader)?;
         let buffers = buffers.into_iter().map(Rc::new).collect();
         let loaded = Rc::new(Loaded { placement, limits, buffers });
-        Self::on(device, model, context, setup, loaded, plan, &mut uploader)
+        Self::on(device, model, context, setup, loaded, (plan, batch), &mut uploader)
     }
 
     /// A session of its own beside this one, of the same model on the same device, that shares the weights.
@@ -150,8 +170,9 @@ impl Session {
         let loaded = Rc::clone(&self.weights);
         let options = options(device, context, setup, loaded.limits);
         let plan = plan::decode(model, &loaded.placement, &options)?;
+        let batch = Batch::new(device, model, &loaded.placement, &options, setup)?;
         let mut uploader = Uploader::new(device, u64::MAX)?;
-        Self::on(device, model, context, setup, loaded, plan, &mut uploader)
+        Self::on(device, model, context, setup, loaded, (plan, batch), &mut uploader)
     }
 
     fn on(
@@ -160,14 +181,13 @@ impl Session {
         context: u32,
         setup: &Setup,
         weights: Rc<Loaded>,
-        plan: plan::Plan,
+        (plan, batch): (plan::Plan, Option<Batch>),
         uploader: &mut Uploader,
     ) -> Result<Self, Error> {
         let mut program = Program::new(device, plan, &weights.buffers, setup.levers)?;
-        let options = options(device, context, setup, weights.limits);
-        let batch = batch_plan(model, &weights.placement, &options, context, setup)?;
+        let matrices = batch.as_ref().map_or(String::new(), |batch| batch.matrices.clone());
         let levers = Levers { record: prompt_record(setup.levers.record), ..setup.levers };
-        let prompt = batch.map(|plan| program.beside(plan, levers)).transpose()?;
+        let prompt = batch.map(|batch| program.beside(batch.plan, levers)).transpose()?;
         let config = &model.config;
         for (span, rope) in plan::rope_tables(config, context, &weights.limits).iter().zip(&config.ropes) {
             let table = rope_table(config, *rope, context);
@@ -184,6 +204,7 @@ impl Session {
         Ok(Self {
             program,
             prompt,
+            matrices,
             weights,
             setup: *setup,
             context,
@@ -303,6 +324,29 @@ impl Session {
         Ok(())
     }
 
+    /// Appends all of `tokens` as [`Session::prompt`] does and returns the time of each kind of step on the device's clock,
+    /// in the order of their first appearance; none without batches. Later batches are timed too.
+    pub fn time_prompt(&mut self, tokens: &[u32]) -> Result<Vec<results::PromptStep>, Error> {
+        let mut kinds: Vec<results::PromptStep> = Vec::new();
+        let Some(batch) = self.batch(tokens)? else { return Ok(kinds) };
+        if let Some(program) = &mut self.prompt {
+            program.time_tokens()?;
+        }
+        for tokens in tokens.chunks(batch) {
+            self.submit_batch(tokens)?;
+            let Some(program) = &self.prompt else { continue };
+            let times = program.times()?;
+            for (step, span) in program.plan().steps.iter().zip(times[2..].chunks_exact(2)) {
+                let us = (span[1] - span[0]) / 1e3;
+                match kinds.iter_mut().find(|kind| kind.step == step.name) {
+                    Some(kind) => (kind.count, kind.us) = (kind.count + 1, kind.us + us),
+                    None => kinds.push(results::PromptStep { step: step.name.to_owned(), count: 1, us }),
+                }
+            }
+        }
+        Ok(kinds)
+    }
+
     /// How many of `tokens`, all of which must fit, go into a batch; none if this session has no batches.
     fn batch(&self, tokens: &[u32]) -> Result<Option<usize>, Error> {
         if self.prompt.is_none() {
@@ -340,6 +384,11 @@ impl Session {
     /// Most tokens of a prompt that this session computes at once; 0 for one after the other.
     pub fn prompt_batch(&self) -> u32 {
         self.prompt.as_ref().map_or(0, |program| batch_tokens(program.plan()))
+    }
+
+    /// What the products of a prompt's batches are computed with, and why, in words; empty without batches.
+    pub fn prompt_matrices(&self) -> &str {
+        &self.matrices
     }
 
     /// What a batch of a prompt asks of the driver, once one has been.
@@ -451,24 +500,60 @@ fn options(device: &Device, context: u32, setup: &Setup, limits: Limits) -> Opti
     }
 }
 
-/// The plan of the prompt's batches: none for several sequences, which have prompts of their own.
-fn batch_plan(
-    model: &Model<'_>,
-    placement: &Placement,
-    options: &Options,
-    context: u32,
-    setup: &Setup,
-) -> Result<Option<plan::Plan>, Error> {
-    let mut batch = setup.prompt_batch.min(context);
-    if batch == 0 || setup.levers.sequences > 1 {
-        return Ok(None);
+/// The plan of a prompt's batches.
+struct Batch {
+    plan: plan::Plan,
+    /// What its products are computed with, in words.
+    matrices: String,
+}
+
+impl Batch {
+    /// None for several sequences, which have prompts of their own.
+    fn new(
+        device: &Device,
+        model: &Model<'_>,
+        placement: &Placement,
+        options: &Options,
+        setup: &Setup,
+    ) -> Result<Option<Self>, Error> {
+        let mut batch = setup.prompt_batch.min(options.context);
+        if batch == 0 || setup.levers.sequences > 1 {
+            return Ok(None);
+        }
+        if setup.prompt_logits == plan::Logits::All {
+            // As many rows of logits as one binding holds.
+            let row = 4 * u64::from(model.config.vocabulary);
+            batch = batch.min((options.limits.range / row).max(1) as u32);
+        }
+        let found = match setup.matrices {
+            Matrices::Plain => Err("as asked".to_owned()),
+            Matrices::Auto | Matrices::Cooperative => fragment(device.cooperative(), model),
+        };
+        let (matrix, matrices) = match found {
+            Ok(f) => (Some(f), format!("cooperative matrices of {}x{}x{}", f.m, f.n, f.k)),
+            Err(why) if setup.matrices == Matrices::Cooperative => return Err(Error::NotCooperative(why)),
+            Err(why) => (None, format!("float arithmetic ({why})")),
+        };
+        let options = Options { matrix, ..*options };
+        let plan = plan::prompt(model, placement, &options, batch, setup.prompt_logits)?;
+        Ok(Some(Self { plan, matrices }))
     }
-    if setup.prompt_logits == plan::Logits::All {
-        // As many rows of logits as one binding holds.
-        let row = 4 * u64::from(model.config.vocabulary);
-        batch = batch.min((options.limits.range / row).max(1) as u32);
+}
+
+/// The cooperative matrices that suit a model, or why none do. Weights are rounded to halves for them, which hold what is
+/// below 65520, and lose a bit more than BF16 has where a whole matrix is below 2^-12.
+fn fragment(device: plan::Cooperative, model: &Model<'_>) -> Result<plan::Fragment, String> {
+    let fragment = match device {
+        plan::Cooperative::Has(fragment) => fragment,
+        plan::Cooperative::Lacks(why) => return Err(why.to_owned()),
+    };
+    for matrix in model.matrices().into_iter().filter(|matrix| matrix.rows > 1) {
+        let most = largest(matrix.ty, matrix.data);
+        if most >= 65504.0 || (most > 0.0 && most < 1.0 / 4096.0) {
+            return Err(format!("halves don't hold the weights of {}, which may be {most:e}", matrix.name));
+        }
     }
-    Ok(Some(plan::prompt(model, placement, options, batch, setup.prompt_logits)?))
+    Ok(fragment)
 }
 
 /// Tokens that a batch's plan takes at most.
@@ -523,10 +608,34 @@ fn rope_table(c: &Config, rope: Rope, context: u32) -> Vec<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::embedded;
+    use crate::gguf::Gguf;
 
     #[test]
     fn of_equal_logits_the_first_wins_and_a_nan_never_does() {
         assert_eq!(argmax(&[1.0, 3.0, 3.0, 2.0]), 1);
         assert_eq!(argmax(&[1.0, f32::NAN, 0.5]), 0);
+    }
+
+    const FRAGMENT: plan::Fragment = plan::Fragment { m: 16, n: 16, k: 16, subgroup: 32 };
+
+    #[test]
+    fn cooperative_matrices_are_for_devices_that_have_them_and_weights_that_halves_hold() {
+        let mut file = embedded::MODEL.to_vec();
+        let found = |file: &[u8], device| {
+            let gguf = Gguf::parse(file).unwrap();
+            fragment(device, &Model::from_gguf(&gguf).unwrap())
+        };
+        assert_eq!(found(&file, plan::Cooperative::Has(FRAGMENT)), Ok(FRAGMENT));
+        let why = found(&file, plan::Cooperative::Lacks("it is old")).unwrap_err();
+        assert_eq!(why, "it is old");
+        let at = {
+            let gguf = Gguf::parse(&file).unwrap();
+            gguf.tensor("blk.1.ffn_up.weight").unwrap().data.as_ptr() as usize - file.as_ptr() as usize
+        };
+        // One scale of a Q8_0 block, which allows 128 times as much: still a finite weight, and no half.
+        file[at + 34 * 7..at + 34 * 7 + 2].copy_from_slice(&half::f16::from_f32(600.0).to_le_bytes());
+        let why = found(&file, plan::Cooperative::Has(FRAGMENT)).unwrap_err();
+        assert!(why.contains("blk.1.ffn_up.weight"), "{why}");
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::decode::Setup;
+use crate::decode::{Matrices, Setup};
 use crate::error::Error;
 use crate::plan::{Fusion, Logits, Tuning};
 use crate::vk::{Barriers, Descriptors, Levers, Record, Submit};
@@ -53,8 +53,14 @@ pub struct LeverArgs {
     /// digests leaves this at 0. One sequence only.
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=4096))]
     pub prompt_batch: u32,
-    /// Sizes of the fused kernels, as name=value pairs [names: threads, groups, wide-threads, lanes, units,
-    /// attention-threads, tile, attention-groups, prefetch, resident-groups, resident-threads].
+    /// What the products of such a batch are computed with: the device's cooperative matrices (VK_KHR_cooperative_matrix), which
+    /// round both factors to halves, or float arithmetic; auto takes the first where the device has them and halves hold the
+    /// model's weights.
+    #[arg(long, value_enum, default_value_t = MatrixArg::Auto)]
+    pub matrix: MatrixArg,
+    /// Sizes of the kernels, as name=value pairs [names: threads, groups, wide-threads, lanes, units,
+    /// attention-threads, tile, attention-groups, prefetch, resident-groups, resident-threads; of --matrix coop: coop-rows,
+    /// coop-tokens, coop-sub-rows, coop-sub-tokens, coop-depth].
     #[arg(long, value_name = "NAME=N,...")]
     pub tuning: Option<String>,
 }
@@ -97,6 +103,11 @@ impl LeverArgs {
             no_prefetch: self.no_prefetch,
             prompt_batch: self.prompt_batch,
             prompt_logits: Logits::Last,
+            matrices: match self.matrix {
+                MatrixArg::Auto => Matrices::Auto,
+                MatrixArg::Plain => Matrices::Plain,
+                MatrixArg::Coop => Matrices::Cooperative,
+            },
         })
     }
 }
@@ -104,7 +115,7 @@ impl LeverArgs {
 /// A tuning with what the text changes in it.
 pub(crate) fn parse_tuning(text: &str, own: Tuning) -> Result<Tuning, Error> {
     let mut tuning = own;
-    let f = &mut tuning.fused;
+    let (f, c) = (&mut tuning.fused, &mut tuning.coop);
     for pair in text.split(',') {
         let wrong =
             || Error::Usage(format!("--tuning: {pair:?} is not a name=number that this engine knows"));
@@ -122,6 +133,11 @@ pub(crate) fn parse_tuning(text: &str, own: Tuning) -> Result<Tuning, Error> {
             "attention-groups" => (&mut f.attention_groups, false),
             "resident-groups" => (&mut f.resident_groups, false),
             "resident-threads" => (&mut f.resident_threads, true),
+            "coop-rows" => (&mut c.rows, false),
+            "coop-tokens" => (&mut c.tokens, false),
+            "coop-sub-rows" => (&mut c.sub_rows, false),
+            "coop-sub-tokens" => (&mut c.sub_tokens, false),
+            "coop-depth" => (&mut c.depth, false),
             _ => return Err(wrong()),
         };
         if (value == 0 && name != "prefetch")
@@ -196,6 +212,18 @@ choices! {
         Tensor,
         /// Few large allocations.
         Arena,
+    }
+}
+
+choices! {
+    /// `--matrix`.
+    MatrixArg {
+        /// Cooperative matrices where they are there and suit the model.
+        Auto,
+        /// Float arithmetic.
+        Plain,
+        /// Cooperative matrices.
+        Coop,
     }
 }
 

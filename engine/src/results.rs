@@ -292,6 +292,23 @@ pub struct PromptRate {
     pub dispatches_per_batch: u64,
     /// vkCmdPipelineBarrier calls in them.
     pub barriers_per_batch: u64,
+    /// What the batches' products were computed with, and why; empty without batches.
+    #[serde(default)]
+    pub matrices: String,
+    /// Where the device's time goes in one prompt, with `--gpu-time`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<PromptStep>,
+}
+
+/// One kind of step of a prompt, over all layers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PromptStep {
+    /// What it computes, such as `ffn_down`.
+    pub step: String,
+    /// How often.
+    pub count: u64,
+    /// Microseconds on the device's clock, of all of them together.
+    pub us: f64,
 }
 
 /// One kind of step of a token in `engine profile`.

@@ -9,7 +9,7 @@
 //!   matrix-vector kernels, is the number of rows that one workgroup computes; the fused kernels have more;
 //! * push constants hold shapes only. What changes from token to token is read from a small buffer, so a recorded
 //!   command buffer serves every token;
-//! * results do not depend on scheduling: no subgroup operations, reductions in a fixed order, atomics only to count who
+//! * results do not depend on scheduling: no subgroup operations but products of cooperative matrices, reductions in a fixed order, atomics only to count who
 //!   has arrived. The same device gives the same bits on every run.
 
 /// What a kernel does with the buffer bound to one of its bindings.
@@ -39,6 +39,12 @@ impl Direction {
 pub mod capability {
     /// `Shader`: every device has it.
     pub const SHADER: u32 = 1;
+    /// `Float16`.
+    pub const FLOAT16: u32 = 9;
+    /// `GroupNonUniform`.
+    pub const GROUP_NON_UNIFORM: u32 = 61;
+    /// `CooperativeMatrixKHR`.
+    pub const COOPERATIVE_MATRIX: u32 = 6022;
     /// `VulkanMemoryModel`.
     pub const VULKAN_MEMORY_MODEL: u32 = 5345;
     /// `VulkanMemoryModelDeviceScope`.
@@ -48,8 +54,16 @@ pub mod capability {
     /// `DotProduct`.
     pub const DOT_PRODUCT: u32 = 6019;
     /// All of them.
-    pub const ALL: [u32; 5] =
-        [SHADER, VULKAN_MEMORY_MODEL, VULKAN_MEMORY_MODEL_DEVICE_SCOPE, DOT_PRODUCT_PACKED, DOT_PRODUCT];
+    pub const ALL: [u32; 8] = [
+        SHADER,
+        FLOAT16,
+        GROUP_NON_UNIFORM,
+        VULKAN_MEMORY_MODEL,
+        VULKAN_MEMORY_MODEL_DEVICE_SCOPE,
+        DOT_PRODUCT_PACKED,
+        DOT_PRODUCT,
+        COOPERATIVE_MATRIX,
+    ];
 }
 
 /// One compute shader.
@@ -91,8 +105,74 @@ pub const ROWS_ID: u32 = 1;
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
 #[cfg(test)]
+#[path = "../cooperative.rs"]
+mod cooperative;
+
+#[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A module of these instructions, opcode and operands.
+    fn module(instructions: &[(u32, &[u32])]) -> Vec<u32> {
+        let mut words = vec![0x0723_0203, 0x0001_0300, 0, 20, 0];
+        for (op, operands) in instructions {
+            words.push((operands.len() as u32 + 1) << 16 | op);
+            words.extend_from_slice(operands);
+        }
+        words
+    }
+
+    /// A product of two matrices in NVIDIA's words: uint is 1, true and false 2 and 3, the types 4 to 6, loads 7 to 9.
+    fn product(of: [u32; 3]) -> Vec<u32> {
+        module(&[
+            (17, &[5357]),
+            (21, &[1, 32, 0]),
+            (41, &[10, 2]),
+            (42, &[10, 3]),
+            (5358, &[4, 11, 1, 12, 13]),
+            (5358, &[5, 11, 1, 13, 12]),
+            (5358, &[6, 14, 1, 12, 12]),
+            (5359, &[of[0], 7, 15, 16, 2]),
+            (5359, &[of[1], 8, 15, 16, 3, 0x20]),
+            (61, &[of[2], 9, 17]),
+            (5361, &[of[2], 18, 7, 8, 9]),
+            (5360, &[15, 18, 16, 3]),
+        ])
+    }
+
+    #[test]
+    fn a_product_in_nvidias_words_becomes_one_in_those_of_khronos() {
+        let expected = module(&[
+            (17, &[6022]),
+            (21, &[1, 32, 0]),
+            (43, &[1, 20, 0]),
+            (43, &[1, 21, 1]),
+            (43, &[1, 22, 2]),
+            (41, &[10, 2]),
+            (42, &[10, 3]),
+            (4456, &[4, 11, 1, 12, 13, 20]),
+            (4456, &[5, 11, 1, 13, 12, 21]),
+            (4456, &[6, 14, 1, 12, 12, 22]),
+            (4457, &[4, 7, 15, 21, 16]),
+            (4457, &[5, 8, 15, 20, 16, 0x20]),
+            (61, &[6, 9, 17]),
+            (4459, &[6, 18, 7, 8, 9]),
+            (4458, &[15, 18, 20, 16]),
+        ]);
+        let got = cooperative::translate(product([4, 5, 6])).unwrap();
+        assert_eq!((got[3], &got[5..]), (23, &expected[5..]));
+    }
+
+    #[test]
+    fn what_cannot_be_translated_is_refused_and_what_need_not_be_stays() {
+        // One type as both factors.
+        assert!(cooperative::translate(product([4, 4, 6])).unwrap_err().contains("two places"));
+        let mut cut = product([4, 5, 6]);
+        cut.pop();
+        assert!(cooperative::translate(cut).unwrap_err().contains("truncated"));
+        let plain = module(&[(17, &[1]), (21, &[1, 32, 0])]);
+        assert_eq!(cooperative::translate(plain.clone()), Ok(plain));
+    }
 
     #[test]
     fn every_kernel_is_a_spirv_module_and_a_plain_one_writes_exactly_its_last_binding() {
@@ -128,7 +208,14 @@ mod tests {
             let known = kernel.capabilities.iter().all(|c| capability::ALL.contains(c));
             assert!(known, "{} declares {:?}", kernel.name, kernel.capabilities);
             let dots = kernel.name.starts_with("fused_matvec") && !kernel.name.ends_with("_plain");
-            if !dots && !kernel.name.starts_with("persistent") {
+            let matrices = kernel.name.starts_with("matmul_coop");
+            assert_eq!(
+                matrices,
+                kernel.capabilities.contains(&capability::COOPERATIVE_MATRIX),
+                "{}",
+                kernel.name
+            );
+            if !dots && !matrices && !kernel.name.starts_with("persistent") {
                 assert_eq!(kernel.capabilities, [capability::SHADER], "{}", kernel.name);
             }
         }

@@ -31,7 +31,7 @@ pub(super) fn execute(common: &Common, args: &BenchArgs) -> Result<(), Error> {
         tokens: args.tokens,
         ahead: setup.levers.record == Record::Ahead,
     };
-    let prompt = prompt_rate(&run, &mut session, args)?;
+    let mut prompt = prompt_rate(&run, &mut session, args)?;
     session.reset();
     let bar = progress(u64::from(args.reps) + 1, "repetitions");
     run.fill(&mut session)?;
@@ -56,6 +56,10 @@ pub(super) fn execute(common: &Common, args: &BenchArgs) -> Result<(), Error> {
         timed.once(&mut session)?;
         if let Some(total) = &mut total {
             total.gpu_us_per_token = session.decode().gpu_us_per_token;
+        }
+        if let Some(prompt) = &mut prompt {
+            session.reset();
+            prompt.steps = session.time_prompt(&run.prompt(args.prompt))?;
         }
     }
     let (Some(decode), Some(tok_s)) = (total, Spread::of(&rates)) else {
@@ -86,7 +90,7 @@ fn prompt_rate(
     if args.prompt == 0 {
         return Ok(None);
     }
-    let tokens: Vec<u32> = (0..args.prompt).map(|i| run.token(i)).collect();
+    let tokens = run.prompt(args.prompt);
     let mut rates = Vec::new();
     for repetition in 0..=args.reps {
         session.reset();
@@ -103,6 +107,8 @@ fn prompt_rate(
         tok_s,
         dispatches_per_batch: counts.dispatches,
         barriers_per_batch: counts.barriers,
+        matrices: session.prompt_matrices().to_owned(),
+        steps: Vec::new(),
     }))
 }
 
@@ -119,6 +125,11 @@ impl Run {
     /// Token number `i`. What the tokens are makes no difference to the time.
     fn token(&self, i: u32) -> u32 {
         (u64::from(i) * 7919 % u64::from(self.vocabulary)) as u32
+    }
+
+    /// The first tokens.
+    fn prompt(&self, count: u32) -> Vec<u32> {
+        (0..count).map(|i| self.token(i)).collect()
     }
 
     /// Fills the sequence up to the depth.
@@ -156,6 +167,18 @@ fn join(a: results::Decode, b: results::Decode) -> results::Decode {
     results::Decode { tokens, seconds, tok_s, cpu_us_per_token: cpu / tokens as f64, ..b }
 }
 
+/// A prompt's steps by what they cost.
+fn step_lines(prompt: &results::PromptRate) -> String {
+    let all: f64 = prompt.steps.iter().map(|step| step.us).sum();
+    let mut steps: Vec<_> = prompt.steps.iter().collect();
+    steps.sort_by(|a, b| b.us.total_cmp(&a.us));
+    let line = |s: &&results::PromptStep| {
+        let (each, share) = (s.us / s.count as f64, 100.0 * s.us / all);
+        format!("  {:22} {:>5} x {each:>9.1} us = {:>10.1} us {share:>5.1}%", s.step, s.count, s.us)
+    };
+    steps.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
 fn table(r: &results::Bench) -> String {
     let Spread { median, lo, hi, n } = r.tok_s;
     [
@@ -171,8 +194,8 @@ fn table(r: &results::Bench) -> String {
             let how = match p.batch {
                 0 => "token by token".to_owned(),
                 batch => format!(
-                    "batches of {batch}: {} dispatches, {} barriers each",
-                    p.dispatches_per_batch, p.barriers_per_batch
+                    "batches of {batch}: {} dispatches, {} barriers each; {}",
+                    p.dispatches_per_batch, p.barriers_per_batch, p.matrices
                 ),
             };
             let Spread { median, lo, hi, n } = p.tok_s;
@@ -181,6 +204,7 @@ fn table(r: &results::Bench) -> String {
                 p.tokens
             )
         }),
+        r.prompt.as_ref().map_or(String::new(), step_lines),
         decode_lines(&r.decode),
         r.decode
             .gpu_us_per_token

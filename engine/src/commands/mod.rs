@@ -45,7 +45,7 @@ pub fn execute(cli: &Cli) -> Result<(), Error> {
         Command::Bench(args) => bench::execute(&cli.common, args),
         Command::Profile(args) => profile::execute(&cli.common, args),
         Command::Micro(args) => micro::execute(&cli.common, args),
-        Command::Ops => ops::execute(&cli.common),
+        Command::Ops(args) => ops::execute(&cli.common, args),
         Command::Info => info::execute(&cli.common),
         Command::Export(args) => export::execute(&cli.common, args),
         Command::Fetch(args) => fetch::execute(&cli.common, args),

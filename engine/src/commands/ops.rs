@@ -1,16 +1,22 @@
 //! `engine ops`.
 
 use super::{device_line, open_device, print_json, print_text, progress};
-use crate::cli::Common;
+use crate::cli::{Common, OpsArgs};
 use crate::error::Error;
 use crate::ops;
 use crate::results::Ops;
 
-pub(super) fn execute(common: &Common) -> Result<(), Error> {
+pub(super) fn execute(common: &Common, args: &OpsArgs) -> Result<(), Error> {
     let device = open_device(common)?;
     let tuning = device.tuning();
-    let bar = progress(ops::total(&tuning) as u64, "cases");
-    let result = ops::run(&device, &tuning, |_| bar.inc(1))?;
+    let wanted = |kernel: &str| args.only.is_empty() || args.only.iter().any(|part| kernel.contains(part));
+    let total = ops::total(&device, &tuning, wanted);
+    if total == 0 {
+        let text = format!("no kernel that this device runs has {} in its name", args.only.join(" or "));
+        return Err(Error::Usage(text));
+    }
+    let bar = progress(total as u64, "cases");
+    let result = ops::run(&device, &tuning, wanted, |_| bar.inc(1))?;
     bar.finish_and_clear();
     if common.json {
         print_json(&result)?;

@@ -1,9 +1,15 @@
-//! Cases of the kernels that multiply a matrix with all vectors of a batch.
+//! Cases of the kernels that multiply a matrix with all vectors of a batch, with float arithmetic and on cooperative matrices, and
+//! of the one that makes halves of the vectors for the latter.
+
+use half::f16;
+use zinc_shaders as k;
 
 use super::Case;
 use super::cases::{FLIP, Maker, U, bytes, some};
 use super::matrices::magnitudes;
-use crate::plan::{matmul_dispatch, matmul_shape};
+use crate::plan::{
+    CoopTile, CoopTuning, Cooperative, Family, Fragment, Tuning, halves_shape, matmul_dispatch, matmul_shape,
+};
 use crate::quant::{SUPER_BLOCK, WeightType, dequantize_row};
 use crate::reference;
 
@@ -18,16 +24,72 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
         };
         let extra: &[(u32, u32, u32, u32)] =
             if ty.is_quantized() { &[] } else { &[(4, 3, 2, 2), (100, 9, 17, 17)] };
-        cases.extend(shapes.iter().chain(extra).map(|&shape| maker.matmul(ty, shape)));
+        cases.extend(shapes.iter().chain(extra).map(|&shape| maker.matmul(ty, shape, None)));
+    }
+    if let Cooperative::Has(fragment) = maker.cooperative {
+        cooperative(maker, fragment, cases);
+    }
+    let widths = [(576, 3, 5), (4, 1, 1), (36, 17, 17), (4100, 2, 3)];
+    cases.extend(widths.map(|shape| maker.batch_halves(shape)));
+}
+
+/// Each format in a tile of the device's own, and one format in each of the tiles that fit it.
+fn cooperative(maker: &mut Maker, fragment: Fragment, cases: &mut Vec<Case>) {
+    let own = maker.tuning.coop;
+    let tiles = [(32, 32, 16, 16), (64, 64, 32, 32), (128, 64, 32, 32), (128, 128, 64, 32)];
+    let tunings = tiles.into_iter().flat_map(|(rows, tokens, sub_rows, sub_tokens)| {
+        [32, 64].map(|depth| CoopTuning { rows, tokens, sub_rows, sub_tokens, depth, ..own })
+    });
+    let mut tuned: Vec<(WeightType, CoopTuning)> = WeightType::ALL.map(|ty| (ty, own)).into();
+    // Kernels stand together: the one format's tiles come right behind its own.
+    let at = tuned.iter().position(|(ty, _)| *ty == WeightType::Q4_0).map_or(0, |at| at + 1);
+    // A CPU driver takes minutes to compile all of them, and chooses none.
+    if own.largest > 0 {
+        tuned.splice(at..at, tunings.map(|tuning| (WeightType::Q4_0, tuning)));
+    }
+    for (ty, coop) in tuned {
+        let tuning = Tuning { coop, ..maker.tuning };
+        let unit = if ty.block_elements() == SUPER_BLOCK as u64 { 8 } else { 1 };
+        let mut shapes = vec![(96 * unit, 67, 5, 7), (32 * unit, 1, 1, 1), (64 * unit, 130, 66, 80)];
+        if !ty.is_quantized() {
+            shapes.extend([(4, 3, 2, 2), (100, 9, 17, 17)]);
+        }
+        for shape in shapes {
+            if let Ok(tile) = CoopTile::choose(shape.1, shape.3, fragment, &tuning, &maker.limits) {
+                cases.push(maker.matmul(ty, shape, Some(tile)));
+            }
+        }
     }
 }
 
+/// What batch_halves.comp makes of a vector: the factor that undoes its own, and halves in pairs of words.
+fn halved(x: &[f32]) -> Vec<u32> {
+    let most = x.iter().fold(0f32, |most, v| most.max(v.abs()));
+    // A power of two 2^14 times below the largest element, and never a subnormal.
+    let scale = f32::from_bits(((most.to_bits() >> 23).max(15) - 14) << 23);
+    let mut words = vec![scale.to_bits(), 0, 0, 0];
+    for octet in x.chunks(8) {
+        let half = |i: usize| octet.get(i).map_or(0, |v| u32::from(f16::from_f32(v / scale).to_bits()));
+        words.extend((0..4).map(|i| half(2 * i) | half(2 * i + 1) << 16));
+    }
+    words
+}
+
 impl Maker {
-    fn matmul(&mut self, ty: WeightType, (columns, rows, tokens, batch): (u32, u32, u32, u32)) -> Case {
-        let shape = matmul_shape(self.tuning.reduce);
+    /// With float arithmetic, or on cooperative matrices in this tile.
+    fn matmul(
+        &mut self,
+        ty: WeightType,
+        (columns, rows, tokens, batch): (u32, u32, u32, u32),
+        tile: Option<CoopTile>,
+    ) -> Case {
         let elements = (columns * rows) as usize;
         let data = self.blocks(ty, elements);
-        let x = self.floats((columns * batch) as usize);
+        // Halves hold the vectors exactly; the weights are rounded.
+        let x = match tile {
+            None => self.floats((columns * batch) as usize),
+            Some(_) => self.halves((columns * batch) as usize),
+        };
         let row_bytes = data.len() / rows as usize;
         let weights: Vec<(Vec<f32>, Vec<f64>)> = data
             .chunks_exact(row_bytes)
@@ -45,26 +107,70 @@ impl Maker {
             for (row, (w, sizes)) in weights.iter().enumerate() {
                 let terms: f64 = sizes.iter().zip(x).map(|(w, x)| w * f64::from(x.abs())).sum();
                 // One invocation adds up the whole row; each weight is rounded up to three times, here and there.
-                let tolerance = (f64::from(columns) + 14.0) * U * terms;
+                let mut tolerance = (f64::from(columns) + 14.0) * U * terms;
+                if tile.is_some() {
+                    // A weight becomes a half, to nearest or towards zero: within 2^-10 of it, or within the smallest half.
+                    let size: f64 = x.iter().map(|x| f64::from(x.abs())).sum();
+                    let weights: f64 = w.iter().zip(x).map(|(w, x)| f64::from((w * x).abs())).sum();
+                    tolerance += weights / 1024.0 + size * 2f64.powi(-24);
+                }
                 let at = token * stride as usize + first as usize + row;
                 expected[at] = some(reference::dot(w, x), tolerance);
             }
         }
-        let (kernel, grid) = matmul_dispatch(ty, rows, batch, shape);
         let mut inputs = self.repacked(ty, &data, elements);
         let scale_input = inputs.len() - 1;
-        inputs.push(bytes(&x));
+        let (kernel, shape, constants, grid) = match tile {
+            None => {
+                let shape = matmul_shape(self.tuning.reduce);
+                let (kernel, grid) = matmul_dispatch(ty, rows, batch, shape);
+                inputs.push(bytes(&x));
+                (kernel, shape, Vec::new(), grid)
+            }
+            Some(tile) => {
+                let words: Vec<u32> = x.chunks_exact(columns as usize).flat_map(halved).collect();
+                inputs.push(bytemuck::cast_slice(&words).to_vec());
+                (Family::MatmulCoop.of(ty), tile.shape(), tile.constants(), tile.grid(rows, batch))
+            }
+        };
+        let tile = tile.map_or(String::new(), |tile| format!(" {tile}"));
         Case {
             kernel,
             shape,
-            label: format!("columns={columns} rows={rows} tokens={tokens} batch={batch}"),
+            label: format!("columns={columns} rows={rows} tokens={tokens} batch={batch}{tile}"),
             step: vec![0, tokens],
             push: vec![columns, rows, stride, first],
             grid,
             expected,
-            constants: Vec::new(),
+            constants,
             control: (scale_input, if ty == WeightType::F32 { 3 } else { 1 }, FLIP),
             inputs,
+        }
+    }
+
+    /// Vectors of very different sizes, and one of zeros: each is brought to the same size, and no bit of it is lost.
+    fn batch_halves(&mut self, (columns, tokens, batch): (u32, u32, u32)) -> Case {
+        let mut x = self.halves((columns * batch) as usize);
+        for (token, x) in x.chunks_exact_mut(columns as usize).enumerate() {
+            let size = if token == 1 { 0.0 } else { 2f32.powi([0, 0, 20, -40, 90, -100][token % 6]) };
+            x.iter_mut().for_each(|v| *v *= size);
+        }
+        let each = 4 * (1 + columns.div_ceil(8) as usize);
+        let words = x.chunks_exact(columns as usize).take(tokens as usize).flat_map(halved);
+        // Words are compared as the floats whose bits they are.
+        let mut expected: Vec<_> = words.map(|word| some(f64::from(f32::from_bits(word)), 0.0)).collect();
+        expected.resize(each * batch as usize, None);
+        Case {
+            kernel: &k::BATCH_HALVES,
+            shape: halves_shape(self.tuning.reduce, columns),
+            label: format!("columns={columns} tokens={tokens} batch={batch}"),
+            step: vec![0, tokens],
+            inputs: vec![bytes(&x)],
+            push: vec![columns],
+            grid: [batch, 1],
+            expected,
+            constants: Vec::new(),
+            control: (0, 3, FLIP),
         }
     }
 }

@@ -8,14 +8,15 @@
 use zinc_shaders as k;
 
 use super::{Case, Expected, batch, fused, matrices, prompt, variants};
-use crate::plan::{Shape, Tuning};
+use crate::plan::{Cooperative, Limits, Shape, Tuning};
 use crate::reference;
 
 pub(super) const U: f64 = 1.0 / 16_777_216.0;
 
-/// All cases for the workgroup shapes of a device, kernel by kernel; each kernel's first case serves as its control.
-pub(super) fn all(tuning: &Tuning) -> Vec<Case> {
-    let mut maker = Maker { rng: fastrand::Rng::with_seed(20_260_101), tuning: *tuning };
+/// All cases for the workgroup shapes and limits of a device, kernel by kernel; each kernel's first case serves as its control.
+pub(super) fn all(tuning: &Tuning, limits: &Limits, cooperative: Cooperative) -> Vec<Case> {
+    let mut maker =
+        Maker { rng: fastrand::Rng::with_seed(20_260_101), tuning: *tuning, limits: *limits, cooperative };
     let mut cases = Vec::new();
     matrices::add(&mut maker, &mut cases);
     cases.extend([192, 1, 5, 32, 577, 2560, 14336].map(|count| maker.rms_norm(count)));
@@ -92,6 +93,8 @@ impl Attention {
 pub(super) struct Maker {
     pub(super) rng: fastrand::Rng,
     pub(super) tuning: Tuning,
+    pub(super) limits: Limits,
+    pub(super) cooperative: Cooperative,
 }
 
 /// Changes the sign of the float (or the top bit of the byte) at this place.

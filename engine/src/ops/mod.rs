@@ -65,17 +65,15 @@ struct Verdict {
     detail: Option<String>,
 }
 
-/// Runs every case and every control with these workgroup shapes; `each` is called after each case.
+/// Runs every case and every control of the kernels that are `wanted`, by name, with these workgroup shapes; `each` is called
+/// after each case.
 pub fn run(
     device: &Rc<Device>,
     tuning: &Tuning,
+    wanted: impl Fn(&str) -> bool,
     mut each: impl FnMut(&OpsCase),
 ) -> Result<results::Ops, decode::Error> {
-    let mut cases = cases::all(tuning);
-    if !device.features().dot {
-        // Their twins without the device's dot product are there.
-        cases.retain(|case| !case.kernel.capabilities.contains(&capability::DOT_PRODUCT));
-    }
+    let cases = cases_for(device, tuning, wanted);
     let mut done = Vec::with_capacity(cases.len());
     let (mut controls, mut controls_caught) = (0, 0);
     let mut last_kernel = "";
@@ -111,8 +109,18 @@ pub fn run(
 }
 
 /// Number of cases that [`run`] will go through.
-pub fn total(tuning: &Tuning) -> usize {
-    cases::all(tuning).len()
+pub fn total(device: &Device, tuning: &Tuning, wanted: impl Fn(&str) -> bool) -> usize {
+    cases_for(device, tuning, wanted).len()
+}
+
+fn cases_for(device: &Device, tuning: &Tuning, wanted: impl Fn(&str) -> bool) -> Vec<Case> {
+    let mut cases = cases::all(tuning, &device.limits(), device.cooperative());
+    if !device.features().dot {
+        // Their twins without the device's dot product are there.
+        cases.retain(|case| !case.kernel.capabilities.contains(&capability::DOT_PRODUCT));
+    }
+    cases.retain(|case| wanted(case.kernel.name));
+    cases
 }
 
 fn check(device: &Rc<Device>, case: &Case, control: bool) -> Result<Verdict, decode::Error> {
@@ -225,9 +233,25 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{Cooperative, Fragment, Limits};
+
+    /// The cases of a device with small limits and cooperative matrices.
+    fn all(tuning: Tuning) -> Vec<Case> {
+        let limits = Limits {
+            alignment: 64,
+            range: 1 << 27,
+            allocation: 1 << 31,
+            grid: [65535, 65535],
+            workgroup: 256,
+            shared_memory: 32768,
+            target: Limits::TARGET,
+        };
+        let fragment = Fragment { m: 16, n: 16, k: 16, subgroup: 32 };
+        cases::all(&tuning, &limits, Cooperative::Has(fragment))
+    }
 
     fn case() -> Case {
-        cases::all(&Tuning::CPU).into_iter().find(|case| case.kernel.name == "scores").unwrap()
+        all(Tuning::CPU).into_iter().find(|case| case.kernel.name == "scores").unwrap()
     }
 
     fn right_output(case: &Case) -> Vec<u32> {
@@ -252,7 +276,7 @@ mod tests {
 
     #[test]
     fn every_kernel_has_cases() {
-        let cases = cases::all(&Tuning::GPU);
+        let cases = all(Tuning::GPU);
         for kernel in zinc_shaders::KERNELS {
             // These have several outputs, or none; they are checked by what sessions compute with them.
             let whole =

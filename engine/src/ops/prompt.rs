@@ -114,7 +114,7 @@ impl Maker {
     }
 
     /// Floats that a half holds exactly.
-    fn halves(&mut self, count: usize) -> Vec<f32> {
+    pub(super) fn halves(&mut self, count: usize) -> Vec<f32> {
         self.floats(count).into_iter().map(|v| half::f16::from_f32(v).to_f32()).collect()
     }
 

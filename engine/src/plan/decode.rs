@@ -10,7 +10,9 @@ use super::fused::{FusedSlots, fuses_attention};
 use super::kernels::Family;
 use super::layout::{Arena, Arenas, Limits, Placed, Placement};
 use super::resident::{Resident, Streams};
-use super::{Dispatch, Error, Features, Fusion, Plan, Reach, Shape, Space, Span, Step, Tuning, Work};
+use super::{
+    Dispatch, Error, Features, Fragment, Fusion, Plan, Reach, Shape, Space, Span, Step, Tuning, Work,
+};
 use crate::model::{Activation, Config, Layer, Matrix, Model, Pairing};
 use crate::quant::WeightType;
 
@@ -33,6 +35,8 @@ pub struct Options {
     pub no_grid_barrier: bool,
     /// Leaves the loads before those barriers out.
     pub no_prefetch: bool,
+    /// The cooperative matrices that a batch's products are computed on; none for plain float arithmetic.
+    pub matrix: Option<Fragment>,
 }
 
 impl Options {
@@ -47,6 +51,7 @@ impl Options {
             sample: false,
             no_grid_barrier: false,
             no_prefetch: false,
+            matrix: None,
         }
     }
 }

@@ -18,6 +18,8 @@ pub(crate) enum Family {
     Matvec,
     /// A matrix times the vectors of a batch.
     Matmul,
+    /// The same on cooperative matrices.
+    MatmulCoop,
 }
 
 impl Family {
@@ -27,6 +29,7 @@ impl Family {
             Self::BatchRows => "batch_rows",
             Self::Matvec => "matvec",
             Self::Matmul => "matmul",
+            Self::MatmulCoop => "matmul_coop",
         }
     }
 
@@ -44,11 +47,12 @@ mod tests {
     #[test]
     fn every_family_has_a_kernel_of_its_own_for_every_format() {
         let mut names = Vec::new();
-        for family in [Family::GetRows, Family::BatchRows, Family::Matvec, Family::Matmul] {
+        let all = [Family::GetRows, Family::BatchRows, Family::Matvec, Family::Matmul, Family::MatmulCoop];
+        for family in all {
             names.extend(WeightType::ALL.map(|ty| family.of(ty).name));
         }
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), 4 * WeightType::ALL.len());
+        assert_eq!(names.len(), 5 * WeightType::ALL.len());
     }
 }

@@ -11,6 +11,7 @@
 //! the write-after-read hazards that a real application has are here too, and visible in the spans.
 
 pub mod barriers;
+mod coop;
 mod decode;
 mod fused;
 mod kernels;
@@ -22,6 +23,8 @@ mod tile;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use coop::CoopTile;
+pub use coop::{CoopTuning, Cooperative, Fragment};
 pub use decode::{Options, decode};
 pub(crate) use decode::{get_rows_dispatch, matvec_dispatch, rope_tables};
 pub use fused::{Fusion, Parts};
@@ -29,7 +32,9 @@ pub(crate) use fused::{attention_shape, attention_threads};
 pub(crate) use kernels::Family;
 pub use layout::{Arena, Arenas, Limits, Part, Placed, Placement, place};
 pub use prompt::{Logits, batch_bytes, prompt};
-pub(crate) use prompt::{attention_shape as batch_attention_shape, matmul_dispatch, matmul_shape};
+pub(crate) use prompt::{
+    attention_shape as batch_attention_shape, halves_shape, matmul_dispatch, matmul_shape,
+};
 pub(crate) use tile::{Crew, Tiling, Work as Cut};
 
 use zinc_shaders::{Direction, Kernel};
@@ -90,6 +95,17 @@ pub enum Error {
         step: String,
         /// Columns of its matrix.
         columns: u32,
+    },
+    /// A tile that the kernel on cooperative matrices cannot have.
+    #[error(
+        "{tile} on cooperative matrices of {fragment} does not fit a workgroup of this device, or its parts do \
+         not go into one another; use --matrix plain"
+    )]
+    Cooperative {
+        /// Its sizes.
+        tile: String,
+        /// The shape that the device multiplies.
+        fragment: String,
     },
     /// A model that the resident kernel does not do.
     #[error("--fusion persistent does not do {what}; use --fusion all")]
@@ -305,6 +321,8 @@ pub struct Tuning {
     pub matvec: Shape,
     /// Fused kernels.
     pub fused: FusedTuning,
+    /// The kernel on cooperative matrices.
+    pub coop: CoopTuning,
 }
 
 /// Sizes of the fused kernels. The bits of a result depend on `threads`, `groups`, `lanes` and `units`, which decide how many
@@ -355,6 +373,7 @@ impl Tuning {
             resident_groups: 1,
             resident_threads: 8,
         },
+        coop: CoopTuning::SMALLEST,
     };
     /// A GPU wants enough workgroups to fill its processors, and 32 or 64 invocations in step.
     pub const GPU: Self = Self {
@@ -374,5 +393,6 @@ impl Tuning {
             resident_groups: 132,
             resident_threads: 256,
         },
+        coop: CoopTuning::BY_MATRIX,
     };
 }

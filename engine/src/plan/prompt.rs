@@ -6,10 +6,13 @@
 //! up to its size: kernels read how many tokens there are, and what lies behind them in the arena is computed by the
 //! element-wise ones and looked at by nobody.
 //!
-//! Sums are added up in another order than token by token, so logits agree closely and not bit for bit.
+//! Sums are added up in another order than token by token, so logits agree closely and not bit for bit. On cooperative matrices
+//! both factors are rounded to halves: vectors are brought to a common size first, each by a power of two, so that none is too
+//! large or too small for that (batch_halves.comp).
 
 use zinc_shaders as k;
 
+use super::coop::{CoopTile, halves_bytes};
 use super::decode::layer_caches;
 use super::kernels::Family;
 use super::layout::{Arena, Placed, Placement};
@@ -64,6 +67,10 @@ pub fn prompt(
         gate: take(c.feed_forward),
         up: take(c.feed_forward),
         activated: take(c.feed_forward),
+        halves: {
+            let widest = c.embedding.max(c.q_dim()).max(c.feed_forward);
+            options.matrix.map(|_| arena.take(halves_bytes(widest, batch)))
+        },
     };
     let scored = if logits == Logits::All { batch } else { 1 };
     let mut row = |width: u32| arena.floats(u64::from(width) * u64::from(scored));
@@ -99,13 +106,14 @@ pub fn prompt(
     for ((index, layer), (keys, values)) in (0..).zip(&model.layers).zip(&caches) {
         b.layer = Some(index);
         b.attention(index, layer, &s, state, tables[c.layer_rope(index)], *keys, *values)?;
-        b.matmul("attn_output", &layer.attn_output, s.attention, s.projected)?;
+        let attention = b.factor("attn_halves", s.attention, c.q_dim(), s.halves)?;
+        b.matmul("attn_output", &layer.attn_output, attention, s.projected)?;
         b.residual(["attn_post_norm", "attn_residual"], layer.attn_post_norm.as_ref(), &s, state, other)?;
         b.feed_forward(layer, &s, other)?;
         b.residual(["ffn_post_norm", "ffn_residual"], layer.ffn_post_norm.as_ref(), &s, other, state)?;
     }
     b.layer = None;
-    let logits = b.head(model, &head, state)?;
+    let logits = b.head(model, &head, state, s.halves)?;
     let readback = Span { space: Space::Readback, offset: 0, bytes: logits.bytes };
     let mut steps = b.steps;
     steps.push(Step { layer: None, name: "read_logits", work: Work::Copy { from: logits, to: readback } });
@@ -136,6 +144,8 @@ struct Slots {
     gate: Span,
     up: Span,
     activated: Span,
+    /// What the next product reads, where products are computed on cooperative matrices.
+    halves: Option<Span>,
 }
 
 /// Intermediates of the tokens whose logits are computed.
@@ -227,16 +237,43 @@ impl Builder<'_> {
         self.elements(names[1], &k::MUL_ROWS, vec![normed, weight, to], &[width])
     }
 
-    /// One dispatch for each part of the matrix.
+    /// The vectors of width `columns` in `from` as products take them: as they are, or as halves.
+    fn factor(
+        &mut self,
+        name: &'static str,
+        from: Span,
+        columns: u32,
+        halves: Option<Span>,
+    ) -> Result<Span, Error> {
+        let Some(halves) = halves else { return Ok(from) };
+        let to = Span { bytes: halves_bytes(columns, self.batch), ..halves };
+        let shape = halves_shape(self.options.tuning.reduce, columns);
+        let work = dispatch(&k::BATCH_HALVES, shape, vec![self.step, from, to], vec![columns], Vec::new());
+        self.push(name, work, [self.batch.into(), 1])?;
+        Ok(to)
+    }
+
+    /// One dispatch for each part of the matrix; `from` are the vectors as [`Builder::factor`] gave them.
     fn matmul(&mut self, name: &'static str, matrix: &Matrix<'_>, from: Span, to: Span) -> Result<(), Error> {
-        let shape = matmul_shape(self.options.tuning.reduce);
+        let Options { tuning, limits, matrix: fragment, .. } = *self.options;
         for part in self.weights.parts(matrix) {
             let Placed { quants, scales } = part.placed;
             let bindings =
                 [Some(self.step), Some(quants), scales, Some(from), Some(to)].into_iter().flatten().collect();
             let push = vec![matrix.columns, part.rows, matrix.rows, part.first_row];
-            let (kernel, grid) = matmul_dispatch(matrix.ty, part.rows, self.batch, shape);
-            let work = dispatch(kernel, shape, bindings, push, Vec::new());
+            let (kernel, shape, constants, grid) = match fragment {
+                None => {
+                    let shape = matmul_shape(tuning.reduce);
+                    let (kernel, grid) = matmul_dispatch(matrix.ty, part.rows, self.batch, shape);
+                    (kernel, shape, Vec::new(), grid)
+                }
+                Some(fragment) => {
+                    let tile = CoopTile::choose(part.rows, self.batch, fragment, &tuning, &limits)?;
+                    let grid = tile.grid(part.rows, self.batch);
+                    (Family::MatmulCoop.of(matrix.ty), tile.shape(), tile.constants(), grid)
+                }
+            };
+            let work = dispatch(kernel, shape, bindings, push, constants);
             self.push(name, work, grid.map(u64::from))?;
         }
         Ok(())
@@ -256,9 +293,10 @@ impl Builder<'_> {
     ) -> Result<(), Error> {
         let c = self.config;
         self.norm(["attn_norm", "attn_norm_weight"], &layer.attn_norm, [state, s.normed, s.weighted])?;
-        self.matmul("attn_q", &layer.attn_q, s.weighted, s.q[0])?;
-        self.matmul("attn_k", &layer.attn_k, s.weighted, s.k[0])?;
-        self.matmul("attn_v", &layer.attn_v, s.weighted, s.v[0])?;
+        let weighted = self.factor("attn_norm_halves", s.weighted, c.embedding, s.halves)?;
+        self.matmul("attn_q", &layer.attn_q, weighted, s.q[0])?;
+        self.matmul("attn_k", &layer.attn_k, weighted, s.k[0])?;
+        self.matmul("attn_v", &layer.attn_v, weighted, s.v[0])?;
         let q = self.bias("attn_q_bias", layer.attn_q_bias.as_ref(), s.q)?;
         let k = self.bias("attn_k_bias", layer.attn_k_bias.as_ref(), s.k)?;
         let v = self.bias("attn_v_bias", layer.attn_v_bias.as_ref(), s.v)?;
@@ -311,8 +349,9 @@ impl Builder<'_> {
 
     fn feed_forward(&mut self, layer: &Layer<'_>, s: &Slots, state: Span) -> Result<(), Error> {
         self.norm(["ffn_norm", "ffn_norm_weight"], &layer.ffn_norm, [state, s.normed, s.weighted])?;
-        self.matmul("ffn_gate", &layer.ffn_gate, s.weighted, s.gate)?;
-        self.matmul("ffn_up", &layer.ffn_up, s.weighted, s.up)?;
+        let weighted = self.factor("ffn_norm_halves", s.weighted, self.config.embedding, s.halves)?;
+        self.matmul("ffn_gate", &layer.ffn_gate, weighted, s.gate)?;
+        self.matmul("ffn_up", &layer.ffn_up, weighted, s.up)?;
         let (name, kernel) = match self.config.activation {
             Activation::Silu => ("ffn_silu", &k::SILU),
             Activation::Gelu => ("ffn_gelu", &k::GELU),
@@ -320,7 +359,8 @@ impl Builder<'_> {
         self.elements(name, kernel, vec![s.gate, s.activated], &[])?;
         // The gate is done with, and its span takes the product.
         self.elements("ffn_multiply", &k::MUL, vec![s.activated, s.up, s.gate], &[])?;
-        self.matmul("ffn_down", &layer.ffn_down, s.gate, s.projected)
+        let product = self.factor("ffn_halves", s.gate, self.config.feed_forward, s.halves)?;
+        self.matmul("ffn_down", &layer.ffn_down, product, s.projected)
     }
 
     /// Adds what was projected to the stream, normed in models that do so.
@@ -341,7 +381,13 @@ impl Builder<'_> {
     }
 
     /// Norm, output head and bound: of one row as a decode token has them, of all as the other matrices of a batch.
-    fn head(&mut self, model: &Model<'_>, h: &Head, state: Span) -> Result<Span, Error> {
+    fn head(
+        &mut self,
+        model: &Model<'_>,
+        h: &Head,
+        state: Span,
+        halves: Option<Span>,
+    ) -> Result<Span, Error> {
         let names = ["output_norm", "output_norm_weight"];
         if let Some(last) = h.last {
             let width = self.config.embedding;
@@ -350,7 +396,8 @@ impl Builder<'_> {
             self.last_logits(&model.output, h.weighted, h.logits)?;
         } else {
             self.norm(names, &model.output_norm, [state, h.normed, h.weighted])?;
-            self.matmul("output", &model.output, h.weighted, h.logits)?;
+            let weighted = self.factor("output_halves", h.weighted, self.config.embedding, halves)?;
+            self.matmul("output", &model.output, weighted, h.logits)?;
         }
         let Some(cap) = self.config.logit_cap else { return Ok(h.logits) };
         self.elements("output_softcap", &k::SOFTCAP, vec![h.logits, h.capped], &[cap.to_bits()])?;
@@ -381,6 +428,11 @@ fn dispatch(
     constants: Vec<(u32, u32)>,
 ) -> Dispatch {
     Dispatch { kernel, shape, bindings, push, constants, grid: [0, 0], reach: None }
+}
+
+/// Invocations that bring one vector to halves.
+pub(crate) fn halves_shape(reduce: u32, columns: u32) -> Shape {
+    Shape { workgroup: reduce.min((columns / 4).next_power_of_two().max(4)), rows: 1 }
 }
 
 /// Invocations of the matrix kernel: four for each token of its tile. A GPU's workgroups take 64 tokens, a CPU's 16.

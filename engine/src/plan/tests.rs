@@ -349,10 +349,15 @@ fn a_batch_reads_nothing_before_it_is_written_and_each_conflict_has_a_barrier_be
     let gguf = Gguf::parse(embedded::MODEL).unwrap();
     let model = Model::from_gguf(&gguf).unwrap();
     let placement = place(&model, &limits()).unwrap();
-    for (fusion, logits) in
-        [(Fusion::None, Logits::Last), (Fusion::None, Logits::All), (Fusion::All, Logits::Last)]
-    {
-        let options = Options { fusion, ..options() };
+    let fragment = Some(Fragment { m: 16, n: 16, k: 16, subgroup: 32 });
+    for (fusion, logits, matrix) in [
+        (Fusion::None, Logits::Last, None),
+        (Fusion::None, Logits::All, None),
+        (Fusion::All, Logits::Last, None),
+        (Fusion::None, Logits::All, fragment),
+        (Fusion::All, Logits::Last, fragment),
+    ] {
+        let options = Options { fusion, matrix, ..options() };
         let plan = prompt(&model, &placement, &options, 32, logits).unwrap();
         // What it shares with the plan of a token is of the same size.
         let token = decode(&model, &placement, &options).unwrap();
@@ -373,7 +378,7 @@ fn a_batch_reads_nothing_before_it_is_written_and_each_conflict_has_a_barrier_be
                 }
             }
         }
-        is_ordered(&plan, &format!("{fusion:?} {logits:?}"));
+        is_ordered(&plan, &format!("{fusion:?} {logits:?} {matrix:?}"));
     }
 }
 

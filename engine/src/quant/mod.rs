@@ -8,12 +8,14 @@
 //! The layouts of the formats are those of ggml (`ggml-common.h` and `dequantize_row_*` in `ggml-quants.c`).
 
 mod dequantize;
+mod largest;
 mod repack;
 
 #[cfg(test)]
 mod tests;
 
 pub use dequantize::dequantize_row;
+pub use largest::largest;
 pub use repack::{repack, repack_rows};
 
 use crate::gguf::TensorType;

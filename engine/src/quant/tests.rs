@@ -132,3 +132,42 @@ proptest! {
         }
     }
 }
+
+/// Blocks of random bytes whose halves are finite.
+fn random_blocks(ty: WeightType, seed: u64) -> Vec<u8> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut blocks: Vec<u8> = (0..8 * ty.block_bytes()).map(|_| rng.u8(..)).collect();
+    for block in blocks.chunks_exact_mut(ty.block_bytes()) {
+        let halves: &[usize] = match ty {
+            WeightType::Q4_1 | WeightType::Q4_K => &[0, 2],
+            WeightType::Q6_K => &[208],
+            _ => &[0],
+        };
+        for at in halves {
+            let value = (rng.f32() - 0.5) * 100.0;
+            if ty == WeightType::F32 {
+                block.copy_from_slice(&value.to_le_bytes());
+            } else if ty == WeightType::BF16 {
+                block.copy_from_slice(&half::bf16::from_f32(value).to_le_bytes());
+            } else {
+                block[*at..at + 2].copy_from_slice(&f16(value));
+            }
+        }
+    }
+    blocks
+}
+
+#[test]
+fn no_weight_is_above_what_its_scales_allow_and_the_bound_is_near() {
+    for ty in WeightType::ALL {
+        for seed in 0..20 {
+            let blocks = random_blocks(ty, seed);
+            let weights = dequantized(ty, &blocks);
+            let most = weights.iter().fold(0f32, |most, w| most.max(w.abs()));
+            let bound = largest(ty, &blocks);
+            assert!(most <= bound, "{ty}: {most} above {bound}");
+            let near = if ty.is_quantized() { 6.0 * most } else { most };
+            assert!(bound <= near, "{ty}: {bound} is far above {most}");
+        }
+    }
+}

@@ -7,10 +7,11 @@ use ash::vk;
 use zinc_shaders::{Kernel, capability};
 
 use super::calibrate::{self, Clocks};
+use super::cooperative;
 use super::error::During;
 use super::requirements;
 use super::{Error, Instance, Physical};
-use crate::plan::{Features, Limits, Tuning};
+use crate::plan::{Cooperative, Features, Limits, Tuning};
 use crate::results;
 
 /// A device that work can be submitted to.
@@ -28,7 +29,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// Creates a device without extensions (but that of clocks, where it is there) and with the optional features that fused kernels use, where it has them;
+    /// Creates a device without extensions (but those of clocks and of cooperative matrices, where they are there) and with the
+    /// optional features that kernels use, where it has them;
     /// robustBufferAccess stays off, so that nothing but the bound ranges says what a kernel touches.
     pub fn new(instance: Rc<Instance>, physical: Physical) -> Result<Rc<Self>, Error> {
         requirements::check(&physical.caps)?;
@@ -50,10 +52,20 @@ impl Device {
             info = info.push_next(&mut dot);
         }
         let clocks = calibrate::has(&instance, physical.handle);
-        let extensions = [calibrate::EXTENSION.as_ptr()];
-        if clocks {
-            info = info.enabled_extension_names(&extensions);
+        let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default().cooperative_matrix(true);
+        let mut half = vk::PhysicalDeviceShaderFloat16Int8Features::default().shader_float16(true);
+        let mut size = vk::PhysicalDeviceSubgroupSizeControlFeatures::default()
+            .subgroup_size_control(true)
+            .compute_full_subgroups(true);
+        let cooperative = matches!(physical.caps.cooperative, Cooperative::Has(_));
+        if cooperative {
+            info = info.push_next(&mut matrix).push_next(&mut half).push_next(&mut size);
         }
+        let extensions: Vec<_> = [(clocks, calibrate::EXTENSION), (cooperative, cooperative::EXTENSION)]
+            .into_iter()
+            .filter_map(|(there, name)| there.then_some(name.as_ptr()))
+            .collect();
+        info = info.enabled_extension_names(&extensions);
         // SAFETY: the handle comes from this instance; `info` and what it points to live until the call returns.
         let raw =
             unsafe { instance.raw.create_device(physical.handle, &info, None) }.during("vkCreateDevice")?;
@@ -90,11 +102,20 @@ impl Device {
         self.physical.caps.features
     }
 
+    /// Cooperative matrices, or why there are none.
+    pub fn cooperative(&self) -> Cooperative {
+        self.physical.caps.cooperative
+    }
+
     /// Refuses a kernel that needs what the device lacks.
     pub(super) fn check_kernel(&self, kernel: &'static Kernel) -> Result<(), Error> {
         let caps = &self.physical.caps;
         let has = |c: u32| match c {
-            capability::SHADER => true,
+            // Every device of Vulkan 1.1 has the basic operations of subgroups in compute shaders.
+            capability::SHADER | capability::GROUP_NON_UNIFORM => true,
+            capability::FLOAT16 | capability::COOPERATIVE_MATRIX => {
+                matches!(caps.cooperative, Cooperative::Has(_))
+            }
             capability::VULKAN_MEMORY_MODEL | capability::VULKAN_MEMORY_MODEL_DEVICE_SCOPE => {
                 caps.features.memory_model
             }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use ash::vk;
 
 use super::Error;
+use super::cooperative;
 use super::error::During;
 use super::requirements::Caps;
 use crate::plan::Features;
@@ -104,6 +105,7 @@ impl Instance {
             allocation: maintenance.max_memory_allocation_size,
             alignment: limits.min_storage_buffer_offset_alignment,
             features,
+            cooperative: cooperative::find(self, handle, api, features.memory_model),
             timestamp_bits: families.iter().find(|f| computes(f)).map_or(0, |f| f.timestamp_valid_bits),
             timestamp_period: limits.timestamp_period,
         };

@@ -3,13 +3,14 @@
 //! Everything unsafe is in this folder. Each type owns one kind of object, frees it when it goes away, and holds the
 //! device that it came from, so objects cannot outlive it. What to do is decided elsewhere ([`crate::plan`]); here is
 //! only how. The calls are the plainest that Vulkan has: one queue, vkCmdPipelineBarrier, descriptor sets, and no extension
-//! but the one that reads the device's clock beside the host's, for profiles.
+//! but the one that reads the device's clock beside the host's, for profiles, and that of cooperative matrices, for prompts.
 //! Of the optional features only two are used, where they are there and a fused plan asks for them: the Vulkan memory
 //! model and dot products of bytes. A layer between the engine and the driver then sees what a simple application does.
 
 mod buffer;
 mod calibrate;
 mod choose;
+mod cooperative;
 mod device;
 mod error;
 mod handles;

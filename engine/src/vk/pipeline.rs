@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use ash::vk;
-use zinc_shaders::{ROWS_ID, WORKGROUP_SIZE_ID};
+use zinc_shaders::{ROWS_ID, WORKGROUP_SIZE_ID, capability};
 
 use super::error::During;
 use super::{Device, Error};
-use crate::plan::{Dispatch, Shape};
+use crate::plan::{Cooperative, Dispatch, Shape};
 
 /// A pipeline with its layouts.
 #[derive(Clone, Copy)]
@@ -102,11 +102,20 @@ fn build(device: &Device, dispatch: &Dispatch, null: bool, out: &mut Pipeline) -
     let entries: Vec<_> = (0..).zip(&constants).map(|(i, (id, _))| entry(*id, 4 * i)).collect();
     let data: Vec<u8> = constants.iter().flat_map(|(_, value)| value.to_ne_bytes()).collect();
     let specialization = vk::SpecializationInfo::default().map_entries(&entries).data(&data);
-    let stage = vk::PipelineShaderStageCreateInfo::default()
+    let mut subgroup = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
+    let mut stage = vk::PipelineShaderStageCreateInfo::default()
         .stage(vk::ShaderStageFlags::COMPUTE)
         .module(module)
         .name(c"main")
         .specialization_info(&specialization);
+    if kernel.capabilities.contains(&capability::COOPERATIVE_MATRIX)
+        && let Cooperative::Has(fragment) = device.cooperative()
+        && !null
+    {
+        subgroup = subgroup.required_subgroup_size(fragment.subgroup);
+        stage =
+            stage.flags(vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS).push_next(&mut subgroup);
+    }
     let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(out.layout)];
     // SAFETY: as above; the workgroup size was checked against the device's limits with its tuning.
     let made = unsafe { device.raw.create_compute_pipelines(vk::PipelineCache::null(), &info, None) };

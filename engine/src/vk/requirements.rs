@@ -4,7 +4,7 @@
 //! nearly every device has. A device that falls short is refused with the name of what it lacks, before anything is
 //! created on it.
 
-use crate::plan::{Features, Tuning};
+use crate::plan::{Cooperative, Features, Tuning};
 use crate::results::DeviceKind;
 
 /// What matters of a device's properties.
@@ -38,6 +38,8 @@ pub struct Caps {
     pub alignment: u64,
     /// Optional features that fused kernels use.
     pub features: Features,
+    /// Cooperative matrices, which a prompt's kernels use.
+    pub cooperative: Cooperative,
     /// `timestampValidBits` of the queue family.
     pub timestamp_bits: u32,
     /// `timestampPeriod`, nanoseconds.
@@ -125,6 +127,7 @@ mod tests {
             allocation: 1 << 30,
             alignment: 16,
             features: Features::default(),
+            cooperative: Cooperative::Lacks("it is a test"),
             timestamp_bits: 64,
             timestamp_period: 1.0,
         }

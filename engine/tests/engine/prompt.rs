@@ -1,11 +1,11 @@
 //! A prompt in batches against the same prompt token by token.
 
-use zinc_engine::decode::{Session, Setup, argmax};
+use zinc_engine::decode::{Matrices, Session, Setup, argmax};
 use zinc_engine::embedded;
 use zinc_engine::gguf::Gguf;
 use zinc_engine::model::{Architecture, Model};
 use zinc_engine::perplexity::{Score, Task, strip};
-use zinc_engine::plan::{Fusion, Logits};
+use zinc_engine::plan::{Cooperative, Fusion, Logits};
 use zinc_engine::quant::WeightType;
 use zinc_engine::tokenizer::Tokenizer;
 use zinc_engine::vk::{Barriers, Levers};
@@ -161,4 +161,41 @@ fn the_perplexity_of_a_text_in_batches_is_that_of_the_text_token_by_token() {
         // A session that was not made for all logits scores token by token.
         assert_eq!(perplexity(&Setup { prompt_logits: Logits::Last, ..setup }).1, plain_digest);
     }
+}
+
+#[test]
+fn cooperative_matrices_agree_with_float_arithmetic_or_are_refused_with_the_reason() {
+    let cooperative = Setup { matrices: Matrices::Cooperative, ..tracked() };
+    if let Cooperative::Lacks(why) = device().cooperative() {
+        let file = Tiny::default().file();
+        let start = |setup: Setup| {
+            with_model(&file, |model| {
+                Session::with(&device(), model, 64, &Setup { prompt_batch: 16, ..setup })
+                    .map(|session| session.prompt_matrices().to_owned())
+                    .map_err(|error| error.to_string())
+            })
+        };
+        let refused = start(cooperative).unwrap_err();
+        assert!(refused.contains("--matrix coop") && refused.contains(why), "{refused}");
+        assert_eq!(start(tracked()), Ok(format!("float arithmetic ({why})")));
+        assert_eq!(
+            start(Setup { matrices: Matrices::Plain, ..tracked() }),
+            Ok("float arithmetic (as asked)".to_owned())
+        );
+        return;
+    }
+    for ty in WeightType::ALL {
+        let worst = agreement(&Tiny::of(ty), cooperative, 24);
+        assert!(worst >= 0.9999, "{ty}: cosine {worst}");
+    }
+    for architecture in [Architecture::Qwen2, Architecture::Qwen3, Architecture::Gemma3] {
+        let shape = Tiny { architecture, window: 9, ..Tiny::default() };
+        let worst = agreement(&shape, cooperative, 16);
+        assert!(worst >= 0.9999, "{architecture:?}: cosine {worst}");
+    }
+    let (plain, plain_digest) = perplexity(&tracked());
+    let setup = Setup { prompt_batch: 40, prompt_logits: Logits::All, ..cooperative };
+    let (batched, digest) = perplexity(&setup);
+    let off = (batched.perplexity.value / plain.perplexity.value - 1.0).abs();
+    assert!(off < 1e-2 && digest != plain_digest, "{off} of {plain:?}");
 }

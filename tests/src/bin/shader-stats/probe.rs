@@ -9,11 +9,13 @@ use std::ffi::CStr;
 use anyhow::{Context, Result, ensure};
 use ash::{Device, Entry, Instance, khr, vk};
 use serde_json::{Value, json};
-use zinc_shaders::{KERNELS, Kernel, ROWS_ID, WORKGROUP_SIZE_ID};
+use zinc_shaders::{KERNELS, Kernel, ROWS_ID, WORKGROUP_SIZE_ID, capability};
 
-/// The engine's shapes on a GPU: a matrix-vector kernel, a kernel whose workgroup works together, any other.
+/// The engine's shapes on a GPU: a matrix-vector kernel, a kernel whose workgroup works together, one on cooperative matrices
+/// (four subgroups of 64, in its default tile), any other.
 const MATVEC: [u32; 2] = [64, 2];
 const REDUCE: [u32; 2] = [256, 1];
+const COOPERATIVE: [u32; 2] = [256, 1];
 const ELEMENT: [u32; 2] = [64, 1];
 
 /// The account of every kernel as JSON: `device`, and `kernels` with `name`, `workgroup`, `rows` and either
@@ -30,8 +32,17 @@ pub fn account() -> Result<Value> {
     // SAFETY: the handle comes from this instance.
     let properties = unsafe { instance.get_physical_device_properties(physical) };
     let executable = khr::pipeline_executable_properties::Device::new(&instance, &device);
+    // SAFETY: as above.
+    let extensions = unsafe { instance.enumerate_device_extension_properties(physical)? };
+    let matrices = has(&extensions, khr::cooperative_matrix::NAME);
     let mut kernels = Vec::new();
     for kernel in KERNELS {
+        if kernel.capabilities.contains(&capability::COOPERATIVE_MATRIX) && !matrices {
+            let why = "no VK_KHR_cooperative_matrix";
+            kernels
+                .push(json!({"name": kernel.name, "workgroup": COOPERATIVE[0], "rows": 1, "refused": why}));
+            continue;
+        }
         let [workgroup, rows] = shape(kernel);
         let mut row = json!({"name": kernel.name, "workgroup": workgroup, "rows": rows});
         match statistics(&device, &executable, kernel, [workgroup, rows]) {
@@ -52,8 +63,11 @@ fn open(instance: &Instance) -> Result<(vk::PhysicalDevice, Device)> {
         let physical = *devices.first().context("the loader shows no device")?;
         let extensions = instance.enumerate_device_extension_properties(physical)?;
         let wanted = khr::pipeline_executable_properties::NAME;
-        let has = extensions.iter().any(|e| e.extension_name_as_c_str() == Ok(wanted));
-        ensure!(has, "the driver gives no account of its shaders: it lacks {}", wanted.to_string_lossy());
+        ensure!(
+            has(&extensions, wanted),
+            "the driver gives no account of its shaders: it lacks {}",
+            wanted.to_string_lossy()
+        );
         let mut v11 = vk::PhysicalDeviceVulkan11Features::default();
         let mut v12 = vk::PhysicalDeviceVulkan12Features::default();
         let mut v13 = vk::PhysicalDeviceVulkan13Features::default();
@@ -63,9 +77,14 @@ fn open(instance: &Instance) -> Result<(vk::PhysicalDevice, Device)> {
             .push_next(&mut v12)
             .push_next(&mut v13)
             .push_next(&mut account);
+        let mut names = vec![wanted.as_ptr()];
+        let mut matrices = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();
+        if has(&extensions, khr::cooperative_matrix::NAME) {
+            features = features.push_next(&mut matrices);
+            names.push(khr::cooperative_matrix::NAME.as_ptr());
+        }
         instance.get_physical_device_features2(physical, &mut features);
         let queue = [vk::DeviceQueueCreateInfo::default().queue_family_index(0).queue_priorities(&[1.0])];
-        let names = [wanted.as_ptr()];
         let create = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queue)
             .enabled_extension_names(&names)
@@ -74,9 +93,16 @@ fn open(instance: &Instance) -> Result<(vk::PhysicalDevice, Device)> {
     }
 }
 
+fn has(extensions: &[vk::ExtensionProperties], name: &CStr) -> bool {
+    extensions.iter().any(|e| e.extension_name_as_c_str() == Ok(name))
+}
+
 /// The shape in which the engine runs the kernel on a GPU, told from the module: whether it has a constant for rows, and
 /// whether it has a barrier within the workgroup.
 fn shape(kernel: &Kernel) -> [u32; 2] {
+    if kernel.capabilities.contains(&capability::COOPERATIVE_MATRIX) {
+        return COOPERATIVE;
+    }
     const OP_DECORATE: u32 = 71;
     const DECORATION_SPEC_ID: u32 = 1;
     const OP_CONTROL_BARRIER: u32 = 224;

@@ -1,0 +1,56 @@
+//! Cooperative matrices on a driver that has them: the oracles' lavapipe, which is newer than those of most distributions.
+//!
+//! On a GPU the same is checked by `engine ops` and by the engine's own tests, which take the device that is there.
+
+use serde_json::Value;
+use zinc_tests::artefacts::engine;
+use zinc_tests::oracle::{Oracles, VALIDATION, complaints, oracles};
+
+/// What the engine prints on the oracles' driver, under Khronos validation where that is asked for, which must stay silent.
+fn run(oracles: &Oracles, arguments: &[&str], validated: bool) -> Value {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut child = oracles.child(engine().to_str().unwrap(), scratch.path()).args(arguments).arg("--json");
+    if validated {
+        child = child.env("VK_INSTANCE_LAYERS", VALIDATION);
+    }
+    let ended = child.limit(600).run();
+    assert_eq!(ended.code(), Some(0), "{arguments:?}: {}", ended.stderr);
+    let said = [ended.stdout.as_str(), ended.stderr.as_str()].concat();
+    assert!(complaints(&said).is_empty(), "{arguments:?}: {said}");
+    let json = ended.stdout.lines().rfind(|line| line.starts_with('{')).unwrap_or_default();
+    serde_json::from_str(json).unwrap_or_else(|e| panic!("{arguments:?}: {e}: {said}"))
+}
+
+#[test]
+fn every_kernel_on_cooperative_matrices_agrees_with_the_reference() {
+    let Some(oracles) = oracles("every_kernel_on_cooperative_matrices_agrees_with_the_reference") else {
+        return;
+    };
+    let ops = run(&oracles, &["ops", "--only", "matmul_coop", "--only", "batch_halves"], false);
+    let cases = ops["cases"].as_array().unwrap();
+    let kernels = zinc_shaders::KERNELS.iter().filter(|kernel| kernel.name.starts_with("matmul_coop"));
+    for kernel in kernels {
+        assert!(cases.iter().any(|case| case["kernel"] == kernel.name), "{} was not run", kernel.name);
+    }
+    let failed: Vec<_> = cases.iter().filter(|case| case["passed"] != true).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert_eq!(ops["controls"], 10, "nine formats, and the kernel that makes halves");
+    assert_eq!(ops["controls_caught"], ops["controls"]);
+}
+
+#[test]
+fn a_text_has_the_same_perplexity_on_cooperative_matrices_and_validation_has_no_complaint() {
+    let test = "a_text_has_the_same_perplexity_on_cooperative_matrices_and_validation_has_no_complaint";
+    let Some(oracles) = oracles(test) else { return };
+    let perplexity = |matrix: &str, validated| {
+        let text =
+            ["perplexity", "--ctx", "96", "--tokens", "192", "--prompt-batch", "64", "--matrix", matrix];
+        run(&oracles, &text, validated)
+    };
+    let (plain, cooperative) = (perplexity("plain", false), perplexity("coop", true));
+    let nats = |result: &Value| result["nll"].as_f64().unwrap();
+    let off = (nats(&plain) - nats(&cooperative)).abs();
+    assert!(off < 1e-3, "{off} nats a token apart");
+    // Halves round: what is compared was not computed the same way.
+    assert_ne!(plain["logits_digest"], cooperative["logits_digest"]);
+}
