@@ -325,12 +325,12 @@ impl Session {
     }
 
     /// Appends all of `tokens` as [`Session::prompt`] does and returns the time of each kind of step on the device's clock,
-    /// in the order of their first appearance; none without batches. Later batches are timed too.
+    /// in the order of their first appearance; none without batches.
     pub fn time_prompt(&mut self, tokens: &[u32]) -> Result<Vec<results::PromptStep>, Error> {
         let mut kinds: Vec<results::PromptStep> = Vec::new();
         let Some(batch) = self.batch(tokens)? else { return Ok(kinds) };
         if let Some(program) = &mut self.prompt {
-            program.time_tokens()?;
+            program.time_steps()?;
         }
         for tokens in tokens.chunks(batch) {
             self.submit_batch(tokens)?;
@@ -343,6 +343,9 @@ impl Session {
                     None => kinds.push(results::PromptStep { step: step.name.to_owned(), count: 1, us }),
                 }
             }
+        }
+        if let Some(program) = &mut self.prompt {
+            program.time_nothing();
         }
         Ok(kinds)
     }
@@ -386,14 +389,16 @@ impl Session {
         self.prompt.as_ref().map_or(0, |program| batch_tokens(program.plan()))
     }
 
-    /// What the products of a prompt's batches are computed with, and why, in words; empty without batches.
-    pub fn prompt_matrices(&self) -> &str {
-        &self.matrices
-    }
-
-    /// What a batch of a prompt asks of the driver, once one has been.
-    pub fn prompt_counts(&self) -> vk::Counts {
-        self.prompt.as_ref().map_or_else(Default::default, Program::counts)
+    /// How this session computes prompts in batches; counts are zero before the first. None without batches.
+    pub fn batches(&self) -> Option<results::Batches> {
+        let program = self.prompt.as_ref()?;
+        let counts = program.counts();
+        Some(results::Batches {
+            tokens: self.prompt_batch().into(),
+            dispatches: counts.dispatches,
+            barriers: counts.barriers,
+            matrices: self.matrices.clone(),
+        })
     }
 
     /// Appends `token` and then, `count` - 1 times, the likeliest token, all chosen on the device and submitted at once;

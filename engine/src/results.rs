@@ -184,6 +184,9 @@ pub struct Perplexity {
     pub record_digests: Option<Vec<String>>,
     /// How the decode went; `null` with `--via reference`.
     pub decode: Option<Decode>,
+    /// The batches that the text went in, with `--prompt-batch`; `decode` then has the rate and no counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batches: Option<Batches>,
 }
 
 /// Result of `engine run`.
@@ -284,20 +287,27 @@ pub struct Bench {
 pub struct PromptRate {
     /// Tokens of the prompt.
     pub tokens: u64,
-    /// Most tokens that were computed at once; 0 for one after the other.
-    pub batch: u64,
     /// Tokens of the prompt per second, of each repetition: from an empty sequence to the last token's logits.
     pub tok_s: Spread,
-    /// vkCmdDispatch calls in a batch's command buffers; 0 without batches.
-    pub dispatches_per_batch: u64,
-    /// vkCmdPipelineBarrier calls in them.
-    pub barriers_per_batch: u64,
-    /// What the batches' products were computed with, and why; empty without batches.
-    #[serde(default)]
-    pub matrices: String,
+    /// The batches that it went in; none for token by token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batches: Option<Batches>,
     /// Where the device's time goes in one prompt, with `--gpu-time`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<PromptStep>,
+}
+
+/// How a prompt is computed in batches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Batches {
+    /// Most tokens that are computed at once.
+    pub tokens: u64,
+    /// vkCmdDispatch calls in a batch's command buffers.
+    pub dispatches: u64,
+    /// vkCmdPipelineBarrier calls in them.
+    pub barriers: u64,
+    /// What their products are computed with, and why.
+    pub matrices: String,
 }
 
 /// One kind of step of a prompt, over all layers.

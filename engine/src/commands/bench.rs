@@ -5,8 +5,8 @@
 //! first and is thrown away: it pays for cold caches and for a GPU that raises its clocks.
 
 use super::{
-    decode_lines, device_line, identity, model_line, open_device, open_model, parse, print_json, print_text,
-    progress,
+    batches_text, decode_lines, device_line, identity, model_line, open_device, open_model, parse,
+    print_json, print_text, progress,
 };
 use crate::cli::{BenchArgs, Common};
 use crate::decode::Session;
@@ -100,14 +100,10 @@ fn prompt_rate(
             rates.push(session.decode().tok_s);
         }
     }
-    let counts = session.prompt_counts();
     Ok(Spread::of(&rates).map(|tok_s| results::PromptRate {
         tokens: args.prompt.into(),
-        batch: session.prompt_batch().into(),
         tok_s,
-        dispatches_per_batch: counts.dispatches,
-        barriers_per_batch: counts.barriers,
-        matrices: session.prompt_matrices().to_owned(),
+        batches: session.batches(),
         steps: Vec::new(),
     }))
 }
@@ -191,13 +187,7 @@ fn table(r: &results::Bench) -> String {
             r.bytes_per_token as f64 * median / 1e9
         ),
         r.prompt.as_ref().map_or(String::new(), |p| {
-            let how = match p.batch {
-                0 => "token by token".to_owned(),
-                batch => format!(
-                    "batches of {batch}: {} dispatches, {} barriers each; {}",
-                    p.dispatches_per_batch, p.barriers_per_batch, p.matrices
-                ),
-            };
+            let how = p.batches.as_ref().map_or("token by token".to_owned(), batches_text);
             let Spread { median, lo, hi, n } = p.tok_s;
             format!(
                 "prompt      {median:.1} tok/s over {} tokens (median of {n}; {lo:.1} to {hi:.1}), {how}",

@@ -198,6 +198,11 @@ fn model_line(model: &results::Model) -> String {
     format!("model       {name} ({source}), {architecture}, {millions:.1} M weights, {megabytes:.1} MB")
 }
 
+fn batches_text(batches: &results::Batches) -> String {
+    let results::Batches { tokens, dispatches, barriers, matrices } = batches;
+    format!("batches of {tokens}: {dispatches} dispatches, {barriers} barriers each; {matrices}")
+}
+
 fn decode_lines(decode: &results::Decode) -> String {
     let d = decode;
     format!(

@@ -1,7 +1,8 @@
 //! `engine perplexity`.
 
 use super::{
-    decode_lines, device_line, load, model_line, open_device, open_model, print_json, print_text, progress,
+    batches_text, decode_lines, device_line, load, model_line, open_device, open_model, print_json,
+    print_text, progress,
 };
 use crate::cli::{Common, PerplexityArgs, ViaArg};
 use crate::decode::{Setup, update_digest};
@@ -29,6 +30,7 @@ pub(super) fn execute(common: &Common, args: &PerplexityArgs) -> Result<(), Erro
     let bar = progress(task.tokens(), "tokens");
 
     let mut records = args.record_digests.then(Records::default);
+    let mut batches = None;
     let (device, score, logits_digest, decode, via);
     match args.via {
         ViaArg::Decode => {
@@ -49,6 +51,7 @@ pub(super) fn execute(common: &Common, args: &PerplexityArgs) -> Result<(), Erro
             })?;
             device = Some(opened.describe().clone());
             logits_digest = session.digest();
+            batches = session.batches();
             decode = Some(session.decode());
             via = Via::Decode;
         }
@@ -93,6 +96,7 @@ pub(super) fn execute(common: &Common, args: &PerplexityArgs) -> Result<(), Erro
         logits_digest,
         record_digests: records.map(Records::finish),
         decode,
+        batches,
     };
     if common.json { print_json(&result) } else { print_text(&table(&result)) }
 }
@@ -131,6 +135,9 @@ fn table(r: &results::Perplexity) -> String {
         r.perplexity.value, r.perplexity.stderr, r.per_byte, r.nll, r.scored, r.tokens, r.ctx
     ));
     lines.push(format!("logits      BLAKE3 {}", r.logits_digest));
-    lines.extend(r.decode.as_ref().map(decode_lines));
+    lines.extend(r.decode.as_ref().map(|decode| match &r.batches {
+        None => decode_lines(decode),
+        Some(batches) => format!("prompt      {:.1} tok/s, {}", decode.tok_s, batches_text(batches)),
+    }));
     lines.join("\n")
 }

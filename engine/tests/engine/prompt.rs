@@ -123,7 +123,7 @@ fn a_batch_has_the_same_bits_with_a_barrier_after_every_step_and_only_where_one_
         with_model(&file, |model| {
             let mut session = Session::with(&device(), model, 64, &setup).unwrap();
             session.prompt(&prompt).unwrap();
-            (session.digest(), session.prompt_counts())
+            (session.digest(), session.batches().unwrap())
         })
     };
     let ((a, many), (b, few)) = (run(every), run(tracked));
@@ -171,7 +171,7 @@ fn cooperative_matrices_agree_with_float_arithmetic_or_are_refused_with_the_reas
         let start = |setup: Setup| {
             with_model(&file, |model| {
                 Session::with(&device(), model, 64, &Setup { prompt_batch: 16, ..setup })
-                    .map(|session| session.prompt_matrices().to_owned())
+                    .map(|session| session.batches().unwrap().matrices)
                     .map_err(|error| error.to_string())
             })
         };
