@@ -49,6 +49,7 @@ const uint ACROSS = ROWS / SUB_ROWS;
 const uint SUBGROUPS = ACROSS * (TOKENS / SUB_TOKENS);
 const uint FRAGMENT_ROWS = SUB_ROWS / M;
 const uint FRAGMENT_TOKENS = SUB_TOKENS / N;
+const uint FRAGMENTS = FRAGMENT_ROWS * FRAGMENT_TOKENS; // at most 16
 
 shared uvec4 w_tile[ROWS * PITCH];
 shared uvec4 x_tile[TOKENS * PITCH];
@@ -57,6 +58,29 @@ shared float stage[SUBGROUPS * M * N];
 uvec4 eight_halves(vec4 a, vec4 b) {
     return uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), packHalf2x16(b.zw));
 }
+
+// Copies a fragment, which its subgroup has put into shared memory, so that what is stored is known element by element.
+void store(uint row, uint token, uint octets) {
+    subgroupBarrier();
+    uint own = gl_SubgroupID * M * N;
+    for (uint i = gl_SubgroupInvocationID; i < M * N; i += gl_SubgroupSize) {
+        uint r = row + i % M;
+        uint t = token + i / M;
+        if (t < batch.count && r < push.rows) {
+            float scale = uintBitsToFloat(x[t * (octets + 1u)].x);
+            result[t * push.stride + push.first + r] = scale * stage[own + i];
+        }
+    }
+    subgroupBarrier();
+}
+
+// Fragment number I. Each is named by a constant: where a loop that is not unrolled counts them, a compiler keeps all of them in
+// memory.
+#define STORE(I) \
+    if (I < FRAGMENTS) { \
+        coopMatStoreNV(acc[I < FRAGMENTS ? I : 0], stage, gl_SubgroupID * M * N, M, true); \
+        store(row + I % FRAGMENT_ROWS * M, token + I / FRAGMENT_ROWS * N, octets); \
+    }
 
 void main() {
     uint lane = gl_LocalInvocationID.x;
@@ -69,8 +93,8 @@ void main() {
     uint sub_row = gl_SubgroupID % ACROSS * SUB_ROWS;
     uint sub_token = gl_SubgroupID / ACROSS * SUB_TOKENS;
 
-    fcoopmatNV<32, gl_ScopeSubgroup, M, N> acc[FRAGMENT_TOKENS * FRAGMENT_ROWS];
-    [[unroll]] for (uint i = 0u; i < FRAGMENT_TOKENS * FRAGMENT_ROWS; i++) {
+    fcoopmatNV<32, gl_ScopeSubgroup, M, N> acc[FRAGMENTS];
+    [[unroll]] for (uint i = 0u; i < FRAGMENTS; i++) {
         acc[i] = fcoopmatNV<32, gl_ScopeSubgroup, M, N>(0.0);
     }
     for (uint k = 0u; k < push.columns; k += DEPTH) {
@@ -111,21 +135,8 @@ void main() {
             }
         }
     }
-    // Through shared memory, so that what is stored is known element by element.
-    uint own = gl_SubgroupID * M * N;
-    [[unroll]] for (uint t = 0u; t < FRAGMENT_TOKENS; t++) {
-        [[unroll]] for (uint r = 0u; r < FRAGMENT_ROWS; r++) {
-            coopMatStoreNV(acc[t * FRAGMENT_ROWS + r], stage, own, M, true);
-            subgroupBarrier();
-            for (uint i = gl_SubgroupInvocationID; i < M * N; i += gl_SubgroupSize) {
-                uint row = first_row + sub_row + r * M + i % M;
-                uint token = first_token + sub_token + t * N + i / M;
-                if (token < batch.count && row < push.rows) {
-                    float scale = uintBitsToFloat(x[token * (octets + 1u)].x);
-                    result[token * push.stride + push.first + row] = scale * stage[own + i];
-                }
-            }
-            subgroupBarrier();
-        }
-    }
+    uint row = first_row + sub_row;
+    uint token = first_token + sub_token;
+    STORE(0) STORE(1) STORE(2) STORE(3) STORE(4) STORE(5) STORE(6) STORE(7)
+    STORE(8) STORE(9) STORE(10) STORE(11) STORE(12) STORE(13) STORE(14) STORE(15)
 }

@@ -36,7 +36,7 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
 /// Each format in a tile of the device's own, and one format in each of the tiles that fit it.
 fn cooperative(maker: &mut Maker, fragment: Fragment, cases: &mut Vec<Case>) {
     let own = maker.tuning.coop;
-    let tiles = [(32, 32, 16, 16), (64, 64, 32, 32), (128, 64, 32, 32), (128, 128, 64, 32)];
+    let tiles = [(32, 32, 16, 16), (64, 64, 32, 16), (64, 128, 32, 64), (128, 128, 64, 32)];
     let tunings = tiles.into_iter().flat_map(|(rows, tokens, sub_rows, sub_tokens)| {
         [32, 64].map(|depth| CoopTuning { rows, tokens, sub_rows, sub_tokens, depth, ..own })
     });

@@ -54,7 +54,9 @@ impl CoopTuning {
 }
 
 /// Rows and tokens of a workgroup and of a subgroup, the largest first.
-const TILES: [[u32; 4]; 3] = [[128, 128, 64, 32], [128, 64, 32, 32], [64, 64, 32, 32]];
+const TILES: [[u32; 4]; 1] = [[64, 64, 32, 16]];
+/// Fragments of a subgroup, at most, as in matmul_coop.comp.
+const MOST_FRAGMENTS: u32 = 16;
 
 /// A product, cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,14 +83,14 @@ impl CoopTile {
         }
         let Fragment { m, n, .. } = fragment;
         let smallest = tile([2 * m, 2 * n, m, n]);
-        let known = TILES.into_iter().filter(|sizes| sizes[0] <= t.largest).map(tile).chain([smallest]);
+        let known = TILES.into_iter().filter(|sizes| sizes[0] <= t.largest).map(tile);
         let fitting: Vec<_> = known.filter(|tile| tile.fits(limits)).collect();
         let fills = |tile: &&Self| {
             let [x, y] = tile.grid(rows, tokens);
             u64::from(x) * u64::from(y) >= tuning.fused.groups.into()
         };
-        let chosen = fitting.iter().find(fills).or(fitting.last());
-        chosen.copied().ok_or_else(|| smallest.error())
+        let chosen = fitting.iter().find(fills).or(fitting.last()).copied();
+        chosen.or(Some(smallest).filter(|tile| tile.fits(limits))).ok_or_else(|| smallest.error())
     }
 
     /// Whether the sizes go into one another and the device can run it.
@@ -99,6 +101,7 @@ impl CoopTile {
             && divides(sub_tokens, tokens)
             && divides(m, sub_rows)
             && divides(n, sub_tokens)
+            && (sub_rows / m) * (sub_tokens / n) <= MOST_FRAGMENTS
             && divides(k, self.depth)
             && divides(16, self.depth)
             && k.is_multiple_of(8)
@@ -175,23 +178,16 @@ mod tests {
     }
 
     #[test]
-    fn a_large_matrix_gets_the_largest_tile_and_a_small_one_more_workgroups() {
-        let tile = |rows| CoopTile::choose(rows, 512, NVIDIA, &Tuning::GPU, &limits(49152)).unwrap();
-        assert_eq!(tile(9728).sizes, TILES[0]);
-        assert_eq!(tile(9728).grid(9728, 512), [76, 4]);
-        assert_eq!(tile(9728).shape().workgroup, 256);
-        assert!(tile(576).sizes != TILES[0]);
-        let cpu = CoopTile::choose(
-            9728,
-            512,
-            Fragment { m: 8, n: 8, k: 8, subgroup: 8 },
-            &Tuning::CPU,
-            &limits(32768),
-        );
-        assert_eq!(cpu.unwrap().sizes, [16, 16, 8, 8]);
+    fn a_gpu_gets_the_tile_that_was_fastest_and_a_cpu_the_smallest() {
         for rows in [1, 576, 2560, 9728] {
-            assert!(tile(rows).fits(&limits(49152)), "{rows}");
+            let tile = CoopTile::choose(rows, 512, NVIDIA, &Tuning::GPU, &limits(49152)).unwrap();
+            assert_eq!(tile.sizes, TILES[0]);
+            assert_eq!(tile.shape().workgroup, 256);
+            assert_eq!(tile.grid(rows, 512), [rows.div_ceil(64), 8]);
         }
+        let lavapipe = Fragment { m: 8, n: 8, k: 8, subgroup: 8 };
+        let cpu = CoopTile::choose(9728, 512, lavapipe, &Tuning::CPU, &limits(32768)).unwrap();
+        assert_eq!((cpu.sizes, cpu.shape().workgroup), ([16, 16, 8, 8], 32));
     }
 
     #[test]
@@ -199,6 +195,7 @@ mod tests {
         let small = limits(16384);
         let tile = CoopTile::choose(9728, 512, NVIDIA, &Tuning::GPU, &small).unwrap();
         assert!(tile.sizes != TILES[0] && tile.shared_memory() <= 16384);
+        assert!(CoopTile::choose(9728, 512, NVIDIA, &Tuning::GPU, &limits(1024)).is_err());
         let asked = |coop| Tuning { coop, ..Tuning::GPU };
         let forced =
             CoopTuning { rows: 128, tokens: 128, sub_rows: 64, sub_tokens: 32, ..CoopTuning::BY_MATRIX };

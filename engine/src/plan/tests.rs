@@ -388,7 +388,7 @@ fn a_batch_beyond_the_limits_is_an_error_that_says_how_much_it_takes() {
     let model = Model::from_gguf(&gguf).unwrap();
     let small = Limits { range: 40_000, ..limits() };
     let placement = place(&model, &small).unwrap();
-    let options = Options { limits: small, ..options() };
+    let options = Options { context: 64, limits: small, ..options() };
     let error = prompt(&model, &placement, &options, 512, Logits::Last).unwrap_err();
     assert!(error.to_string().contains("40000"), "{error}");
     assert!(prompt(&model, &placement, &options, 4, Logits::Last).is_ok());
