@@ -4,21 +4,47 @@
 
 use serde_json::Value;
 use zinc_tests::artefacts::engine;
+use zinc_tests::layer::Layer;
 use zinc_tests::oracle::{Oracles, VALIDATION, complaints, oracles};
 
-/// What the engine prints on the oracles' driver, under Khronos validation where that is asked for, which must stay silent.
-fn run(oracles: &Oracles, arguments: &[&str], validated: bool) -> Value {
+/// What stands between the engine and the driver.
+enum Between {
+    Nothing,
+    /// Khronos validation, which must stay silent.
+    Validation,
+    /// The layer under a policy, with everything issued in the reversed order where no emitted barrier forbids it.
+    Policy(&'static str),
+}
+
+/// What the engine prints on the oracles' driver.
+fn run(oracles: &Oracles, arguments: &[&str], between: &Between) -> Value {
     let scratch = tempfile::tempdir().unwrap();
     let mut child = oracles.child(engine().to_str().unwrap(), scratch.path()).args(arguments).arg("--json");
-    if validated {
-        child = child.env("VK_INSTANCE_LAYERS", VALIDATION);
+    let mut layer = None;
+    match between {
+        Between::Nothing => {}
+        Between::Validation => child = child.env("VK_INSTANCE_LAYERS", VALIDATION),
+        Between::Policy(policy) => {
+            let inserted = Layer::new(scratch.path()).policy(policy).set("SHUFFLE", "reverse");
+            child = child.envs(&inserted.environment());
+            layer = Some(inserted);
+        }
     }
     let ended = child.limit(600).run();
     assert_eq!(ended.code(), Some(0), "{arguments:?}: {}", ended.stderr);
     let said = [ended.stdout.as_str(), ended.stderr.as_str()].concat();
     assert!(complaints(&said).is_empty(), "{arguments:?}: {said}");
+    if let Some(layer) = layer {
+        assert!(layer.report().totals.dispatches > 0, "the layer saw nothing: {said}");
+    }
     let json = ended.stdout.lines().rfind(|line| line.starts_with('{')).unwrap_or_default();
     serde_json::from_str(json).unwrap_or_else(|e| panic!("{arguments:?}: {e}: {said}"))
+}
+
+/// Scores a stretch of the held-out text in batches.
+fn perplexity(oracles: &Oracles, matrix: &str, between: &Between) -> Value {
+    let text = ["perplexity", "--ctx", "96", "--tokens", "192", "--prompt-batch", "64", "--matrix", matrix];
+    run(oracles, &text, between)
 }
 
 #[test]
@@ -26,7 +52,7 @@ fn every_kernel_on_cooperative_matrices_agrees_with_the_reference() {
     let Some(oracles) = oracles("every_kernel_on_cooperative_matrices_agrees_with_the_reference") else {
         return;
     };
-    let ops = run(&oracles, &["ops", "--only", "matmul_coop", "--only", "batch_halves"], false);
+    let ops = run(&oracles, &["ops", "--only", "matmul_coop", "--only", "batch_halves"], &Between::Nothing);
     let cases = ops["cases"].as_array().unwrap();
     let kernels = zinc_shaders::KERNELS.iter().filter(|kernel| kernel.name.starts_with("matmul_coop"));
     for kernel in kernels {
@@ -42,15 +68,22 @@ fn every_kernel_on_cooperative_matrices_agrees_with_the_reference() {
 fn a_text_has_the_same_perplexity_on_cooperative_matrices_and_validation_has_no_complaint() {
     let test = "a_text_has_the_same_perplexity_on_cooperative_matrices_and_validation_has_no_complaint";
     let Some(oracles) = oracles(test) else { return };
-    let perplexity = |matrix: &str, validated| {
-        let text =
-            ["perplexity", "--ctx", "96", "--tokens", "192", "--prompt-batch", "64", "--matrix", matrix];
-        run(&oracles, &text, validated)
-    };
-    let (plain, cooperative) = (perplexity("plain", false), perplexity("coop", true));
+    let plain = perplexity(&oracles, "plain", &Between::Nothing);
+    let cooperative = perplexity(&oracles, "coop", &Between::Validation);
     let nats = |result: &Value| result["nll"].as_f64().unwrap();
     let off = (nats(&plain) - nats(&cooperative)).abs();
     assert!(off < 1e-3, "{off} nats a token apart");
     // Halves round: what is compared was not computed the same way.
     assert_ne!(plain["logits_digest"], cooperative["logits_digest"]);
+}
+
+#[test]
+fn the_layer_reads_the_kernels_and_leaves_their_bits_as_they_are() {
+    let Some(oracles) = oracles("the_layer_reads_the_kernels_and_leaves_their_bits_as_they_are") else {
+        return;
+    };
+    let digest = |between| perplexity(&oracles, "coop", &between)["logits_digest"].clone();
+    let bare = digest(Between::Nothing);
+    assert_eq!(digest(Between::Policy("alias-only")), bare);
+    assert_ne!(digest(Between::Policy("none")), bare, "a lost barrier would not be noticed");
 }
