@@ -112,13 +112,10 @@ pub fn of_dispatch<'a>(
         last = Some((binding.set, set, offsets));
         // By far the most bindings are one buffer of ordinary memory, of which all that is bound counts.
         if plain
-            && is_first(&binding.elements)
-            && matches!(binding.class, Class::StorageBuffer | Class::UniformBuffer)
+            && let Some(Some(flag)) = pipeline.single.get(number).copied()
             && !set.layout.update_after_bind
             && let Some(range) = set.single(binding.binding, rules.granule)
         {
-            let uniform = binding.class == Class::UniformBuffer;
-            let flag = if uniform { Flags::UNIFORM_READ } else { Flags::SHADER_STORAGE_READ };
             push(out, binding.direction, flag, range, range);
             continue;
         }
@@ -133,12 +130,16 @@ pub fn of_dispatch<'a>(
     Ok(())
 }
 
-/// Whether these are the only element of a binding that is no array.
-#[inline]
-fn is_first(elements: &Elements) -> bool {
-    match elements {
-        Elements::These(elements) => elements.len() == 1 && elements.first() == Some(&0),
-        Elements::All => false,
+/// With which flag a binding is read that is one buffer and no array; `None` for any other.
+pub fn single(binding: &Binding) -> Option<Flags> {
+    let Elements::These(elements) = &binding.elements else { return None };
+    if elements.len() != 1 || !elements.contains(&0) {
+        return None;
+    }
+    match binding.class {
+        Class::UniformBuffer => Some(Flags::UNIFORM_READ),
+        Class::StorageBuffer => Some(Flags::SHADER_STORAGE_READ),
+        _ => None,
     }
 }
 

@@ -12,6 +12,7 @@ use ash::vk;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use zinc_hazard::Flags;
 use zinc_reflect::{Binding, Class, EntryPoint, Footprint, Specialization, Stage};
 
 /// One `VkShaderModule`. Taken apart when the first pipeline needs it: applications make modules that they never use.
@@ -70,6 +71,8 @@ pub struct Pipeline {
     pub number: u64,
     /// What its entry point does; `None` when that can't be known.
     pub shader: Option<EntryPoint>,
+    /// For each of the shader's bindings that is one buffer and no array, the flag of its reads; worked out once.
+    pub single: Box<[Option<Flags>]>,
     /// Which part of what is bound its dispatches reach, if that is asked for and can be followed.
     pub tight: Option<Tight>,
     /// Writes out of bounds may land anywhere in the buffer (rule 11).
@@ -179,9 +182,12 @@ impl Pipeline {
         if let Some((capture, (module, name))) = device.capture.as_ref().zip(named) {
             capture.pipeline(number, &module.words, name, &constants);
         }
+        let single =
+            shader.iter().flat_map(|shader| &shader.bindings).map(crate::footprint::single).collect();
         Pipeline {
             number,
             shader,
+            single,
             tight,
             traits: None,
             robust_writes: robust.unwrap_or(device.robust_writes),

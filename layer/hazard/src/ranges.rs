@@ -105,7 +105,9 @@ impl RangeSet {
             std::mem::swap(&mut self.main, &mut other.main);
         }
         for part in [&mut other.tail, &mut other.middle, &mut other.main] {
-            self.tail.append(part);
+            if !part.is_empty() {
+                self.tail.append(part);
+            }
         }
         if self.tail.len() > LONG.max(2 * self.main.len()) {
             self.tidy();
