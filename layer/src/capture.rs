@@ -6,8 +6,8 @@
 //! hold the application's shaders.
 //!
 //! Lines: `P pipeline entry-point id=value,...`, `D pipeline x y z base-x base-y base-z xPUSH place...` with places
-//! `set.binding:Read|Write:memory:start:end`, `B` for a barrier asked, `E` for the end of a command buffer. Command buffers
-//! that are recorded at the same time are mixed up.
+//! `set.binding:Read|Write:memory:start:end`, `A address size` for a buffer whose address was asked for, `B` for a barrier
+//! asked, `E` for the end of a command buffer. Command buffers that are recorded at the same time are mixed up.
 
 use crate::descriptors::{Set, Slot};
 use crate::pipelines::Pipeline;
@@ -64,6 +64,11 @@ impl Capture {
         }
         let constants: String = constants.iter().map(|(id, value)| format!("{id}={value},")).collect();
         self.line(&format!("P {number} {name} {constants}"), true);
+    }
+
+    /// A buffer of `size` bytes begins at `address`.
+    pub fn address(&self, address: u64, size: u64) {
+        self.line(&format!("A {address} {size}"), false);
     }
 
     /// A barrier was asked for.

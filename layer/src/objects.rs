@@ -11,6 +11,7 @@ use crate::device::{CommandBuffer, Device, registry};
 use crate::exclusive::Exclusive;
 use crate::memory::{Buffer, BufferView, Memory, size_of_range};
 use crate::pipelines::{Pipeline, ShaderModule};
+use crate::replay::cuttable::Cuttable;
 use crate::reporting;
 use ash::vk;
 use ash::vk::Handle;
@@ -176,10 +177,13 @@ pub unsafe extern "system" fn get_buffer_device_address(
         let Some(known) = device_of(device) else { return 0 };
         let Some(next) = known.next.get_buffer_device_address else { return 0 };
         let address = next(device, info);
-        if known.is_tight() {
+        if known.is_tight() || known.capture.is_some() {
             catch(|| {
                 let buffer = (*info).buffer;
                 let record = known.buffers.get(buffer)?;
+                if let Some(capture) = &known.capture {
+                    capture.address(address, record.size());
+                }
                 known.addresses.told(buffer, address, record.size(), record.extent(0, None));
                 Some(())
             });
@@ -405,27 +409,21 @@ pub unsafe extern "system" fn create_compute_pipelines(
         let Some(create) = known.next.create_compute_pipelines else {
             return vk::Result::ERROR_INITIALIZATION_FAILED;
         };
-        let mut based = Vec::new();
-        let asked = infos;
-        let infos = if known.replay.slices() {
-            // A dispatch can be cut only where its pipeline allows for other bases than 0.
-            let flag = vk::PipelineCreateFlags::DISPATCH_BASE;
-            based.extend(slice(infos, count).iter().map(|info| info.flags(info.flags | flag)));
-            based.as_ptr()
-        } else {
-            infos
-        };
-        let result = create(device, cache, count, infos, allocator, pipelines);
+        let cuttable = known.replay.slices().then(|| Cuttable::of(slice(infos, count)));
+        let passed = cuttable.as_ref().map_or(infos, Cuttable::infos);
+        let result = create(device, cache, count, passed, allocator, pipelines);
         // Some may have been made even where others failed; those that were not are null.
         catch(|| {
-            for (info, pipeline) in slice(asked, count).iter().zip(slice(pipelines, count)) {
+            let made = slice(infos, count).iter().zip(slice(pipelines, count));
+            for (number, (info, pipeline)) in made.enumerate() {
                 if *pipeline != vk::Pipeline::null() {
                     let module = |m| known.modules.get(m);
                     let mut record = Pipeline::new(info, module, known);
                     if known.replay.is_on()
                         && let Some(module) = known.modules.get(info.stage.module)
                     {
-                        record.look_closer(module.words());
+                        let takes_a_base = cuttable.as_ref().is_some_and(|c| c.takes_a_base(number));
+                        record.look_closer(module.words(), takes_a_base);
                     }
                     known.pipelines.insert(*pipeline, record);
                 }

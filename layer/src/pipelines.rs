@@ -134,14 +134,16 @@ unsafe fn is_plain(info: &vk::ComputePipelineCreateInfo<'_>) -> bool {
 }
 
 impl Pipeline {
-    /// Looks for what a replay must know, in the module with these words.
-    pub fn look_closer(&mut self, words: &[u32]) {
+    /// Looks for what a replay must know, in the module with these words; `takes_a_base` is whether the pipeline was made for
+    /// dispatches that begin elsewhere than at the first workgroup.
+    pub fn look_closer(&mut self, words: &[u32], takes_a_base: bool) {
         self.traits = self.shader.as_ref().and_then(|shader| {
             let image = |b: &Binding| {
                 let class = matches!(b.class, Class::StorageImage | Class::StorageTexelBuffer);
                 class && b.direction.write
             };
-            Some(Traits { writes_images: shader.bindings.iter().any(image), ..Traits::of(words)? })
+            let writes_images = shader.bindings.iter().any(image);
+            Some(Traits { writes_images, takes_a_base, ..Traits::of(words)? })
         });
     }
 

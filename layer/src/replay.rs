@@ -13,6 +13,7 @@
 //! It is slow, and exists only where `ZINC_BARRIER_SHUFFLE`, `_SLICE` or `_DELAY` is set.
 
 mod bases;
+pub mod cuttable;
 pub mod delay;
 mod kernel;
 mod memory;

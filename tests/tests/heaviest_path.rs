@@ -157,6 +157,9 @@ fn is_least(what: &str, run: impl Fn(&Layer, &std::path::Path)) {
     assert_eq!(reordered, paths, "{what}");
     let (_, narrow) = counted("narrow", &run);
     assert!(narrow >= reordered, "{what}: narrow {narrow}, reorder {reordered}");
+    // The control: what the application asks for is more than the heaviest paths, counted in the same way.
+    let (again, asked) = counted("stock", &run);
+    assert!(again == paths && asked > paths, "{what}: {asked} under stock, heaviest paths of {again}");
 }
 
 #[test]

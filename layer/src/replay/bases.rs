@@ -40,7 +40,7 @@ const CUTS: [Cut; 6] = [
 
 /// The pieces of all, in the order in which they are dispatched: each with the number of what it is a piece of.
 fn schedule() -> Vec<(usize, Grid)> {
-    let pieces = |cut: &Cut| slice::cut(Grid::Plain(cut.shape), Some(Traits::default()));
+    let pieces = |cut: &Cut| slice::cut(Grid::Plain(cut.shape), Some(Traits::PLAIN));
     let mut all = Vec::new();
     let mut number = 0;
     while number < CUTS.len() {

@@ -17,7 +17,7 @@ pub fn cut(grid: Grid, traits: Option<Traits>) -> Vec<Grid> {
         Grid::Base(base, count) => (base, count),
         Grid::Indirect(..) => return vec![grid],
     };
-    if traits.is_none_or(|t| t.counts_groups) || count.contains(&0) {
+    if traits.is_none_or(|t| t.counts_groups || !t.takes_a_base) || count.contains(&0) {
         return vec![grid];
     }
     let axis = (0..3).max_by_key(|axis| (count[*axis], std::cmp::Reverse(*axis))).unwrap_or(0);
@@ -42,7 +42,7 @@ mod tests {
     use ash::vk;
 
     fn plain(x: u32, y: u32, z: u32) -> Vec<Grid> {
-        cut(Grid::Plain([x, y, z]), Some(Traits::default()))
+        cut(Grid::Plain([x, y, z]), Some(Traits::PLAIN))
     }
 
     #[test]
@@ -64,14 +64,17 @@ mod tests {
 
     #[test]
     fn a_base_stays_and_small_empty_indirect_and_counting_dispatches_stay_whole() {
-        let based = cut(Grid::Base([5, 1, 0], [8, 1, 1]), Some(Traits::default()));
+        let based = cut(Grid::Base([5, 1, 0], [8, 1, 1]), Some(Traits::PLAIN));
         assert_eq!(based[0], Grid::Base([5, 1, 0], [2, 1, 1]));
         assert_eq!(based[3], Grid::Base([11, 1, 0], [2, 1, 1]));
         assert_eq!(plain(1, 1, 1).len(), 1);
         assert_eq!(plain(0, 9, 1).len(), 1);
-        let counts = Traits { counts_groups: true, ..Traits::default() };
-        assert_eq!(cut(Grid::Plain([9, 1, 1]), Some(counts)).len(), 1);
+        let counts = Traits { counts_groups: true, ..Traits::PLAIN };
+        let baseless = Traits { takes_a_base: false, ..Traits::PLAIN };
+        for traits in [counts, baseless] {
+            assert_eq!(cut(Grid::Plain([9, 1, 1]), Some(traits)).len(), 1);
+        }
         assert_eq!(cut(Grid::Plain([9, 1, 1]), None).len(), 1, "a shader of which nothing is known");
-        assert_eq!(cut(Grid::Indirect(vk::Buffer::null(), 0), Some(Traits::default())).len(), 1);
+        assert_eq!(cut(Grid::Indirect(vk::Buffer::null(), 0), Some(Traits::PLAIN)).len(), 1);
     }
 }

@@ -16,6 +16,14 @@ pub struct Traits {
     pub atomics: bool,
     /// It writes images, whose bytes are the driver's business.
     pub writes_images: bool,
+    /// Its pipeline was made for dispatches that begin elsewhere than at the first workgroup.
+    pub takes_a_base: bool,
+}
+
+impl Traits {
+    /// Those of a shader without anything special, in a pipeline whose dispatches may be cut.
+    pub const PLAIN: Traits =
+        Traits { counts_groups: false, atomics: false, writes_images: false, takes_a_base: true };
 }
 
 const OP_DECORATE: u32 = 71;

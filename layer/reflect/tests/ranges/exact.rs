@@ -4,6 +4,7 @@
 
 use zinc_reflect::{AddressSource, Cache, Direction, Dispatch, Extent, Footprint, Specialization};
 
+use crate::instrument::Through;
 use crate::{footprint, tools};
 
 /// The written extent of binding 0 of a shader with this body.
@@ -239,7 +240,7 @@ fn a_row_whose_number_comes_from_memory_may_be_any_unless_the_shader_bounds_it()
         let sizes = [((0, 0), 2 * end), ((0, 1), 4)].into_iter().collect();
         let words = words_of(&write("i[0]"));
         let seen = crate::seen(&words, &Specialization::none(), &dispatch, &sizes, |_| row);
-        assert_eq!(seen[&(0, 0, true)], lands, "row {row}");
+        assert_eq!(seen[&(Through::Binding(0, 0), true)], lands, "row {row}");
         let inside = match extent {
             Extent::Whole { .. } => true,
             Extent::Bytes { start, end, .. } => start <= lands.0 && lands.1 <= end,

@@ -2,7 +2,8 @@
 //!
 //! Written as text and compiled by glslangValidator, so what is tested is what compilers emit: unoptimised, with local
 //! variables and calls, or after `spirv-opt -O`, with phis. Indices are always masked or guarded somewhere, as in real
-//! shaders; loops are bounded; nothing else is held back.
+//! shaders; loops are bounded; nothing else is held back. Half of the shaders also reach memory by address: through a pointer
+//! among the push constants, a number that becomes one, one of two pointers, and one that moves on in a loop.
 
 use std::fmt::Write as _;
 
@@ -22,6 +23,10 @@ impl<'a> Choices<'a> {
 /// Words in each buffer of a generated shader.
 pub const WORDS: u64 = 1 << 16;
 
+/// Where two addresses stand in the push constants of a shader that has any, and how many bytes there are behind each.
+pub const ADDRESSES: [usize; 2] = [24, 32];
+pub const REACH: u64 = 1 << 16;
+
 struct Text<'c, 'a> {
     choices: &'c mut Choices<'a>,
     out: String,
@@ -30,6 +35,7 @@ struct Text<'c, 'a> {
     counters: Vec<String>,
     names: usize,
     depth: usize,
+    addresses: bool,
 }
 
 impl Text<'_, '_> {
@@ -111,7 +117,43 @@ impl Text<'_, '_> {
         }
     }
 
+    fn by_address(&mut self) {
+        let (index, value) = (self.expression(2), self.atom());
+        let (small, name) = (1 + self.choices.next(3000), self.name());
+        match self.choices.next(9) {
+            0 => writeln!(self.out, "p.r.v[({index}) & 8191u] = {value};"),
+            1 => writeln!(self.out, "t += p.r.v[min({index}, {small}u)];"),
+            2 => writeln!(self.out, "{{ uint k = {index}; if (k < {small}u) p.r.v[k] = {value}; }}"),
+            3 => writeln!(
+                self.out,
+                "R(p.raw + uint64_t(({index}) & 1023u) * 4ul).v[({value}) % {small}u] = 1u;"
+            ),
+            4 => writeln!(self.out, "t += Q(p.raw).s[({index}) % 50u].v.y;"),
+            5 => {
+                let condition = self.condition(0);
+                writeln!(
+                    self.out,
+                    "{{ R q = p.r; if ({condition}) q = R(p.raw); q.v[({index}) % {small}u] = {value}; }}"
+                )
+            }
+            6 => {
+                let count = 1 + self.choices.next(12);
+                writeln!(
+                    self.out,
+                    "{{ R q{name} = R(p.raw); for (uint {name} = 0u; {name} < {count}u; ++{name}) {{ t += q{name}.v[({value}) & 7u]; \
+                     q{name} = R(uint64_t(q{name}) + 16ul); }} }}"
+                )
+            }
+            7 => writeln!(self.out, "atomicAdd(p.r.v[({index}) % {small}u], 1u);"),
+            _ => writeln!(self.out, "put(p.r, ({index}) % {small}u, {value});"),
+        }
+        .unwrap_or_default();
+    }
+
     fn access(&mut self) {
+        if self.addresses && self.choices.next(2) == 0 {
+            return self.by_address();
+        }
         let index = self.expression(2);
         let value = self.atom();
         match self.choices.next(6) {
@@ -220,25 +262,40 @@ impl Text<'_, '_> {
     }
 }
 
-/// A shader, as GLSL.
-pub fn shader(choices: &mut Choices<'_>) -> String {
+/// What a shader has more that reaches memory by address: extensions, blocks, push constants and a function.
+const BY_ADDRESS: [&str; 4] = [
+    "#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference_uvec2 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+",
+    "layout(buffer_reference, std430, buffer_reference_align = 4) buffer R { uint v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer Q { uint t0; Item s[]; };
+",
+    "R r; uint64_t raw; ",
+    "void put(R where, uint at, uint what) { if (what > 9u) where.v[at] = what; else where.v[0] = 1u; }
+",
+];
+
+/// A shader, as GLSL, with accesses by address or without.
+pub fn shader(choices: &mut Choices<'_>, addresses: bool) -> String {
     let (x, y) = ([1, 8, 16, 32][choices.next(4)], [1, 1, 2, 4][choices.next(4)]);
-    let mut text =
-        Text { choices, out: String::new(), variables: Vec::new(), counters: Vec::new(), names: 0, depth: 0 };
+    let (out, variables, counters) = (String::new(), Vec::new(), Vec::new());
+    let mut text = Text { choices, out, variables, counters, names: 0, depth: 0, addresses };
     for _ in 0..3 + text.choices.next(5) {
         text.statement();
     }
     text.access();
+    let [extensions, places, more, put] = if addresses { BY_ADDRESS } else { [""; 4] };
     format!(
         "#version 450
-layout(local_size_x = {x}, local_size_y = {y}) in;
+{extensions}layout(local_size_x = {x}, local_size_y = {y}) in;
 layout(constant_id = 3) const uint S = 5;
 struct Item {{ uint n[4]; uvec3 v; }};
 layout(std430, binding = 0) buffer O {{ uint o[]; }};
 layout(std430, binding = 1) readonly buffer I {{ uint i[]; }};
 layout(std430, set = 1, binding = 2) buffer T {{ uint t0; Item s[]; }};
-layout(push_constant) uniform P {{ uint a; uint b; uint c; uint d; uint magic; uint shift; }} p;
-uint fastdiv(uint n) {{ uint high, low; umulExtended(n, p.magic, high, low); return (high + n) >> p.shift; }}
+{places}layout(push_constant) uniform P {{ uint a; uint b; uint c; uint d; uint magic; uint shift; {more}}} p;
+{put}uint fastdiv(uint n) {{ uint high, low; umulExtended(n, p.magic, high, low); return (high + n) >> p.shift; }}
 void bump(inout uint x, uint by) {{ if (by > 100u) return; x += by * 2u; }}
 void main() {{
 uint t = 0u;

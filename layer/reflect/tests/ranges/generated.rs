@@ -9,13 +9,13 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use zinc_reflect::{Dispatch, Fault, Footprint, Specialization};
 
-use crate::generate::{Choices, WORDS, division, shader};
-use crate::{escapes, footprint, seen, tools};
+use crate::generate::{ADDRESSES, Choices, REACH, WORDS, division, shader};
+use crate::{arena, escapes, footprint, seen, tools};
 
 fn compile(text: &str, optimise: bool) -> Vec<u32> {
     let mut file = tempfile::Builder::new().suffix(".comp").tempfile().expect("a temporary file");
     file.write_all(text.as_bytes()).expect("the temporary file can be written");
-    let words = tools::compile(file.path(), "vulkan1.1");
+    let words = tools::compile(file.path(), "vulkan1.2");
     if !optimise {
         return words;
     }
@@ -34,25 +34,37 @@ struct Case {
     text: String,
     words: Vec<u32>,
     specialization: Specialization,
-    dispatches: Vec<([u8; 24], [u32; 3])>,
+    dispatches: Vec<([u8; PUSHED], [u32; 3])>,
 }
 
-fn case(choices: &[u16]) -> Case {
+/// Bytes of push constants.
+const PUSHED: usize = 40;
+
+/// The buffers that addresses lead into.
+fn buffers() -> [(u64, u64); 2] {
+    let first = arena();
+    [(first, first + REACH), (first + REACH, first + 2 * REACH)]
+}
+
+fn case(choices: &[u16], addresses: bool) -> Case {
     let mut choices = Choices::new(choices);
     let optimise = choices.next(2) == 1;
     let specialization: Specialization = [(3, choices.next(30) as u64)].into_iter().collect();
     let dispatches = (0..2)
         .map(|_| {
             let (magic, shift) = division(1 + choices.next(300) as u32);
-            let mut push = [0; 24];
+            let mut push = [0; PUSHED];
             let values = [0, 1, 2, 3].map(|_| [3u32, 17, 100, 256, 1000, 0][choices.next(6)]);
             for (bytes, value) in push.chunks_mut(4).zip(values.into_iter().chain([magic, shift])) {
                 bytes.copy_from_slice(&value.to_le_bytes());
             }
+            for (at, (address, _)) in ADDRESSES.into_iter().zip(buffers()) {
+                push[at..at + 8].copy_from_slice(&address.to_le_bytes());
+            }
             (push, [1 + choices.next(5) as u32, 1 + choices.next(3) as u32, 1])
         })
         .collect();
-    let text = shader(&mut choices);
+    let text = shader(&mut choices, addresses);
     Case { words: compile(&text, optimise), text, specialization, dispatches }
 }
 
@@ -67,7 +79,7 @@ impl Case {
             let seen = seen(&self.words, &self.specialization, &dispatch, &sizes, |index| {
                 (index as u32).wrapping_mul(7)
             });
-            found.extend(escapes(&seen, &footprint.evaluate(&dispatch)));
+            found.extend(escapes(&seen, &footprint.evaluate(&dispatch), &dispatch, &buffers()));
         }
         found
     }
@@ -77,12 +89,11 @@ fn choices() -> impl Strategy<Value = Vec<u16>> {
     prop::collection::vec(any::<u16>(), 200..600)
 }
 
-#[test]
-fn no_access_of_a_generated_shader_leaves_its_extent() {
-    let config = Config { cases: 24, max_shrink_iters: 40, failure_persistence: None, ..Config::default() };
+fn none_escapes(cases: u32, addresses: bool) {
+    let config = Config { cases, max_shrink_iters: 40, failure_persistence: None, ..Config::default() };
     TestRunner::new(config)
         .run(&choices(), |choices| {
-            let case = case(&choices);
+            let case = case(&choices, addresses);
             let found = case.escapes(&footprint(&case.words, &case.specialization));
             prop_assert!(found.is_empty(), "{found:?}\n{:?}\n{}", case.dispatches, case.text);
             Ok(())
@@ -91,14 +102,36 @@ fn no_access_of_a_generated_shader_leaves_its_extent() {
 }
 
 #[test]
+fn no_access_of_a_generated_shader_leaves_its_extent() {
+    none_escapes(24, false);
+}
+
+#[test]
+fn no_access_of_a_generated_shader_by_an_address_leaves_where_the_address_leads() {
+    none_escapes(24, true);
+}
+
+/// Whether a fault is noticed in one of many shaders, by an escape of which `counts` holds.
+fn caught(fault: Fault, addresses: bool, counts: impl Fn(&str) -> bool) -> bool {
+    let mut runner = TestRunner::deterministic();
+    (0..80).any(|_| {
+        let choices = choices().new_tree(&mut runner).expect("a case").current();
+        let case = case(&choices, addresses);
+        let found = case.escapes(&footprint(&case.words, &case.specialization).with_fault(fault));
+        found.iter().any(|escape| counts(escape))
+    })
+}
+
+#[test]
 fn an_analysis_with_a_fault_is_caught() {
     for fault in [Fault::LoopsEndEarly, Fault::StrictIsStricter, Fault::RestsAreSmaller] {
-        let mut runner = TestRunner::deterministic();
-        let caught = (0..60).any(|_| {
-            let choices = choices().new_tree(&mut runner).expect("a case").current();
-            let case = case(&choices);
-            !case.escapes(&footprint(&case.words, &case.specialization).with_fault(fault)).is_empty()
-        });
-        assert!(caught, "nothing notices {fault:?}");
+        assert!(caught(fault, false, |_| true), "nothing notices {fault:?}");
+    }
+}
+
+#[test]
+fn an_analysis_with_a_fault_is_caught_by_what_is_reached_by_address_alone() {
+    for fault in [Fault::LoopsEndEarly, Fault::StrictIsStricter, Fault::RestsAreSmaller] {
+        assert!(caught(fault, true, |escape| escape.starts_with("Pointer")), "nothing notices {fault:?}");
     }
 }

@@ -8,7 +8,10 @@ use std::ffi::CString;
 use ash::{Device, Entry, Instance, vk};
 use zinc_reflect::{Dispatch, Specialization};
 
-use super::instrument::Logged;
+use super::instrument::{Logged, Through};
+
+/// Bytes of the memory that shaders reach by address, unless more was asked for.
+pub const ARENA: u64 = 1 << 18;
 
 /// A CPU device: lavapipe.
 pub struct Gpu {
@@ -20,17 +23,25 @@ pub struct Gpu {
     memory_types: vk::PhysicalDeviceMemoryProperties,
     /// As the driver says it.
     pub name: String,
+    arena: Memory,
+    /// Where the memory begins that shaders may reach by address.
+    pub address: u64,
 }
 
-/// What a slot of the log holds after a run: the least offset and the end, or nothing if it was not touched.
-pub type Seen = BTreeMap<(u32, u32, bool), (u64, u64)>;
+/// What a slot of the log holds after a run: the least byte and the end, or nothing if it was not touched. Bytes are counted
+/// from where a binding begins; behind pointers they are addresses.
+pub type Seen = BTreeMap<(Through, bool), (u64, u64)>;
 
+#[derive(Clone, Copy)]
 struct Memory {
     buffer: vk::Buffer,
     memory: vk::DeviceMemory,
     address: *mut u8,
     size: u64,
 }
+
+// SAFETY: mapped memory belongs to no thread; it is touched by whoever has the device to himself.
+unsafe impl Send for Memory {}
 
 impl Gpu {
     /// Opens the first device that is a CPU.
@@ -71,12 +82,49 @@ impl Gpu {
             let device = instance.create_device(physical, &create, None).map_err(text("vkCreateDevice"))?;
             let queue = device.get_device_queue(family, 0);
             let memory_types = instance.get_physical_device_memory_properties(physical);
-            Ok(Gpu { _entry: entry, instance, device, queue, family, memory_types, name })
+            let none = Memory {
+                buffer: vk::Buffer::null(),
+                memory: vk::DeviceMemory::null(),
+                address: std::ptr::null_mut(),
+                size: 0,
+            };
+            let mut gpu = Gpu {
+                _entry: entry,
+                instance,
+                device,
+                queue,
+                family,
+                memory_types,
+                name,
+                arena: none,
+                address: 0,
+            };
+            gpu.reserve(ARENA)?;
+            Ok(gpu)
         }
     }
 
+    /// Makes the memory that shaders reach by address at least as large as `size`; it may begin at another address then.
+    pub fn reserve(&mut self, size: u64) -> Result<(), String> {
+        if self.arena.size < size {
+            let text = |error: vk::Result| format!("{size} bytes with an address: {error}");
+            let memory = self.memory(size).map_err(text)?;
+            let before = std::mem::replace(&mut self.arena, memory);
+            let info = vk::BufferDeviceAddressInfo::default().buffer(self.arena.buffer);
+            // SAFETY: nothing is executing between two runs; null handles are ignored.
+            unsafe {
+                self.address = self.device.get_buffer_device_address(&info);
+                self.device.destroy_buffer(before.buffer, None);
+                self.device.free_memory(before.memory, None);
+            }
+        }
+        Ok(())
+    }
+
     fn memory(&self, size: u64) -> Result<Memory, vk::Result> {
-        let usage = vk::BufferUsageFlags::STORAGE_BUFFER | vk::BufferUsageFlags::UNIFORM_BUFFER;
+        let usage = vk::BufferUsageFlags::STORAGE_BUFFER
+            | vk::BufferUsageFlags::UNIFORM_BUFFER
+            | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
         let create = vk::BufferCreateInfo::default().size(size.max(4)).usage(usage);
         // SAFETY: the device is live; the memory is mapped once, whole.
         unsafe {
@@ -87,7 +135,12 @@ impl Gpu {
             let mut fitting = types
                 .filter(|(i, t)| needs.memory_type_bits & (1 << i) != 0 && t.property_flags.contains(wanted));
             let index = fitting.next().map_or(0, |(index, _)| index as u32);
-            let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(index);
+            let mut flags =
+                vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
+            let info = vk::MemoryAllocateInfo::default()
+                .allocation_size(needs.size)
+                .memory_type_index(index)
+                .push_next(&mut flags);
             let memory = self.device.allocate_memory(&info, None)?;
             self.device.bind_buffer_memory(buffer, memory, 0)?;
             let address = self.device.map_memory(memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty())?;
@@ -97,7 +150,7 @@ impl Gpu {
     }
 
     /// Runs one dispatch of a shader that logs. `sizes` are the bytes bound to each (set, binding), `fill` gives the
-    /// words in them; what the log then holds is returned.
+    /// words in them and in the memory that has an address; what the log then holds is returned.
     pub fn run(
         &self,
         shader: &Logged,
@@ -123,13 +176,14 @@ impl Gpu {
         let device = &self.device;
         let mut buffers: BTreeMap<(u32, u32), Memory> = BTreeMap::new();
         for (place, size) in sizes {
-            let memory = self.memory(*size)?;
+            buffers.insert(*place, self.memory(*size)?);
+        }
+        for memory in buffers.values().chain([&self.arena]) {
             // SAFETY: the whole buffer is mapped, and nothing runs yet.
             let words = unsafe {
                 std::slice::from_raw_parts_mut(memory.address.cast::<u32>(), memory.size as usize / 4)
             };
             words.iter_mut().enumerate().for_each(|(index, word)| *word = fill(index));
-            buffers.insert(*place, memory);
         }
         let log = self.memory(shader.slots.len().max(1) as u64 * 8)?;
         // SAFETY: as above.
@@ -231,10 +285,12 @@ impl Gpu {
             let log = &buffers[&(shader.set, 0)];
             let words = std::slice::from_raw_parts(log.address.cast::<u32>(), shader.slots.len() * 2);
             let mut seen = Seen::new();
-            for (place, slot) in shader.slots.iter().zip(words.chunks(2)) {
+            for (of, slot) in shader.slots.iter().zip(words.chunks(2)) {
                 if slot[0] != u32::MAX || slot[1] != 0 {
-                    let (low, high) = seen.get(place).copied().unwrap_or((u64::MAX, 0));
-                    seen.insert(*place, (low.min(u64::from(slot[0])), high.max(u64::from(slot[1]))));
+                    let from = if matches!(of.0, Through::Pointer(_)) { self.address } else { 0 };
+                    let (low, high) = seen.get(of).copied().unwrap_or((u64::MAX, 0));
+                    let (first, end) = (from + u64::from(slot[0]), from + u64::from(slot[1]));
+                    seen.insert(*of, (low.min(first), high.max(end)));
                 }
             }
             device.destroy_command_pool(commands, None);
@@ -254,8 +310,10 @@ impl Gpu {
 
 impl Drop for Gpu {
     fn drop(&mut self) {
-        // SAFETY: nothing made from the device or the instance lives on.
+        // SAFETY: nothing else made from the device or the instance lives on.
         unsafe {
+            self.device.destroy_buffer(self.arena.buffer, None);
+            self.device.free_memory(self.arena.memory, None);
             self.device.destroy_device(None);
             self.instance.destroy_instance(None);
         }

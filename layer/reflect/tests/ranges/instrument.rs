@@ -3,6 +3,9 @@
 //! Before each access to a buffer the copy computes the byte offset from the access chain's own indices, in the shader,
 //! with the numbers that the invocation really has, and puts it into a log by atomic minimum and maximum. Nothing of
 //! the crate's analysis is used: the copy knows types, strides and offsets from the module and no more.
+//!
+//! Of an access through a buffer device address it logs the address itself, as the driver works it out, counted from where
+//! the memory begins that such shaders are given here: the log's atomics have 32 bits.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,8 +15,18 @@ pub struct Logged {
     pub words: Vec<u32>,
     /// Descriptor set of the log, which is its binding 0.
     pub set: u32,
-    /// (set, binding, write) of each slot; a slot is two words of the log: the least offset, and the end of the largest.
-    pub slots: Vec<(u32, u32, bool)>,
+    /// What each slot is of, and whether it is of writes; a slot is two words of the log: the least offset, and the end of the
+    /// largest.
+    pub slots: Vec<(Through, bool)>,
+}
+
+/// What an access goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Through {
+    /// The descriptor at this set and binding.
+    Binding(u32, u32),
+    /// A pointer to physical memory, which is the result of this id.
+    Pointer(u32),
 }
 
 #[derive(Clone, Debug)]
@@ -30,6 +43,7 @@ enum Type {
 
 const UNIFORM: u32 = 2;
 const STORAGE_BUFFER: u32 = 12;
+const PHYSICAL: u32 = 5349;
 
 #[derive(Default)]
 struct Module {
@@ -45,6 +59,8 @@ struct Module {
     /// Variables in memory behind descriptors, by id: the type that they hold.
     buffers: HashMap<u32, u32>,
     uint: Option<u32>,
+    ulong: Option<u32>,
+    int64: bool,
 }
 
 fn split(words: &[u32]) -> Vec<&[u32]> {
@@ -66,10 +82,13 @@ impl Module {
         let mut m = Module::default();
         for i in instructions {
             match op(i) {
+                17 => m.int64 |= i[1] == 11,
                 21 => {
                     m.types.insert(i[1], Type::Int(i[2], i[3]));
-                    if (i[2], i[3]) == (32, 0) {
-                        m.uint = Some(i[1]);
+                    match (i[2], i[3]) {
+                        (32, 0) => m.uint = Some(i[1]),
+                        (64, 0) => m.ulong = Some(i[1]),
+                        _ => {}
                     }
                 }
                 22 => drop(m.types.insert(i[1], Type::Number(i[2] / 8))),
@@ -155,7 +174,9 @@ struct Writer {
     log: u32,
     to_uint: u32,
     scope: u32,
-    slots: BTreeMap<(u32, bool), u32>,
+    slots: BTreeMap<(Through, bool), u32>,
+    /// Where physical memory begins for the log, and the id of that number.
+    arena: (u64, Option<u32>),
 }
 
 fn put(out: &mut Vec<u32>, op: u32, operands: &[u32]) {
@@ -237,14 +258,53 @@ impl Writer {
     }
 
     fn log(&mut self, out: &mut Vec<u32>, chain: Chain, write: bool) {
-        let next = self.slots.len() as u32;
-        let slot = *self.slots.entry((chain.variable, write)).or_insert(next);
+        let (set, binding) = (self.module.sets[&chain.variable], self.module.bindings[&chain.variable]);
         let size = self.module.size(chain.ty, chain.matrix_stride);
+        self.bytes(out, Through::Binding(set, binding), (chain.offset, size), write);
+    }
+
+    /// The type behind a pointer to physical memory; `None` for any other value.
+    fn behind(&self, id: u32) -> Option<u32> {
+        let ty = self.module.type_of.get(&id).and_then(|ty| self.module.types.get(ty));
+        if let Some(Type::Pointer(PHYSICAL, holds)) = ty { Some(*holds) } else { None }
+    }
+
+    fn log_pointer(&mut self, out: &mut Vec<u32>, pointer: u32, holds: u32, write: bool) {
+        let (begin, known) = self.arena;
+        let ulong = match self.module.ulong {
+            Some(ulong) => ulong,
+            None => {
+                let ulong = self.id();
+                put(&mut self.globals, 21, &[ulong, 64, 0]);
+                *self.module.ulong.insert(ulong)
+            }
+        };
+        let base = match known {
+            Some(base) => base,
+            None => {
+                let base = self.id();
+                put(&mut self.globals, 43, &[ulong, base, begin as u32, (begin >> 32) as u32]);
+                self.arena.1 = Some(base);
+                base
+            }
+        };
+        let (address, distance) = (self.id(), self.id());
+        // OpConvertPtrToU, OpISub, OpUConvert
+        put(out, 117, &[ulong, address, pointer]);
+        put(out, 130, &[ulong, distance, address, base]);
+        let offset = self.value(out, 113, &[distance]);
+        let size = self.module.size(holds, 0);
+        self.bytes(out, Through::Pointer(pointer), (offset, size), write);
+    }
+
+    fn bytes(&mut self, out: &mut Vec<u32>, through: Through, (offset, size): (u32, u32), write: bool) {
+        let next = self.slots.len() as u32;
+        let slot = *self.slots.entry((through, write)).or_insert(next);
         let size = self.number(size);
-        let end = self.value(out, 128, &[chain.offset, size]);
+        let end = self.value(out, 128, &[offset, size]);
         let (zero, scope) = (self.number(0), self.number(self.scope));
         // OpAtomicUMin, OpAtomicUMax
-        for (place, op, value) in [(2 * slot, 237, chain.offset), (2 * slot + 1, 239, end)] {
+        for (place, op, value) in [(2 * slot, 237, offset), (2 * slot + 1, 239, end)] {
             let place = self.number(place);
             let (id, to_uint, log) = (self.id(), self.to_uint, self.log);
             put(out, 65, &[to_uint, id, log, zero, place]);
@@ -261,8 +321,9 @@ fn has_matrix(module: &Module, ty: u32) -> bool {
     }
 }
 
-/// Makes the copy. Panics on what it can't log: then the shader is not one for this test.
-pub fn instrument(words: &[u32]) -> Logged {
+/// Makes the copy; of addresses it logs how far behind `arena` they are. Panics on what it can't log: then the shader is not
+/// one for this test.
+pub fn instrument(words: &[u32], arena: u64) -> Logged {
     let instructions = split(words);
     let module = Module::read(&instructions);
     let set = module.sets.values().max().map_or(0, |set| set + 1);
@@ -278,6 +339,7 @@ pub fn instrument(words: &[u32]) -> Logged {
         // Device; under the Vulkan memory model the queue family, which needs no capability.
         scope: if memory_model == 3 { 5 } else { 1 },
         slots: BTreeMap::new(),
+        arena: (arena, None),
     };
     if w.uint == 0 {
         w.uint = w.id();
@@ -301,6 +363,10 @@ pub fn instrument(words: &[u32]) -> Logged {
 
     let mut chains: HashMap<u32, Chain> = HashMap::new();
     let (mut head, mut body) = (words[..5].to_vec(), Vec::new());
+    let physical = w.module.types.values().any(|ty| matches!(ty, Type::Pointer(PHYSICAL, _)));
+    if physical && !w.module.int64 {
+        put(&mut head, 17, &[11]);
+    }
     let zero = w.number(0);
     let start = |w: &Writer, id: u32| {
         let holds = *w.module.buffers.get(&id)?;
@@ -348,28 +414,15 @@ pub fn instrument(words: &[u32]) -> Logged {
                     chains.insert(i[2], chain);
                 }
             }
-            // OpLoad
-            61 => {
-                match known(&w, &chains, i[3]) {
-                    Some(chain) => w.log(&mut body, chain, false),
-                    None => assert!(!in_buffer(&w, i[3]), "a load through %{}", i[3]),
-                }
-                body.extend_from_slice(i);
-            }
-            // OpStore
-            62 => {
-                match known(&w, &chains, i[1]) {
-                    Some(chain) => w.log(&mut body, chain, true),
-                    None => assert!(!in_buffer(&w, i[1]), "a store through %{}", i[1]),
-                }
-                body.extend_from_slice(i);
-            }
-            // Atomics; OpAtomicLoad is the first.
-            227 | 229..=242 | 6035 => {
-                if let Some(chain) = known(&w, &chains, i[3]) {
-                    w.log(&mut body, chain, false);
-                    if op(i) != 227 {
-                        w.log(&mut body, chain, true);
+            // OpLoad, OpStore, atomics; OpAtomicLoad is the first.
+            61 | 62 | 227 | 229..=242 | 6035 => {
+                let pointer = if op(i) == 62 { i[1] } else { i[3] };
+                let (reads, writes) = (op(i) != 62, !matches!(op(i), 61 | 227));
+                for write in [false, true].into_iter().filter(|write| if *write { writes } else { reads }) {
+                    match (known(&w, &chains, pointer), w.behind(pointer)) {
+                        (Some(chain), _) => w.log(&mut body, chain, write),
+                        (None, Some(holds)) => w.log_pointer(&mut body, pointer, holds, write),
+                        (None, None) => assert!(!in_buffer(&w, pointer), "an access through %{pointer}"),
                     }
                 }
                 body.extend_from_slice(i);
@@ -378,14 +431,11 @@ pub fn instrument(words: &[u32]) -> Logged {
             _ => body.extend_from_slice(i),
         }
     }
-    let slots = w.slots.iter().map(|((variable, write), slot)| {
-        (*slot, (w.module.sets[variable], w.module.bindings[variable], *write))
-    });
-    let mut slots: Vec<(u32, (u32, u32, bool))> = slots.collect();
+    let mut slots: Vec<(u32, (Through, bool))> = w.slots.iter().map(|(of, slot)| (*slot, *of)).collect();
     slots.sort_by_key(|(slot, _)| *slot);
     let mut out = head;
     out.extend(&w.globals);
     out.extend(&body);
     out[3] = w.next;
-    Logged { words: out, set, slots: slots.into_iter().map(|(_, place)| place).collect() }
+    Logged { words: out, set, slots: slots.into_iter().map(|(_, of)| of).collect() }
 }

@@ -1,0 +1,108 @@
+//! Pipelines whose dispatches can be cut (`ZINC_BARRIER_SLICE`).
+//!
+//! A dispatch may begin at another workgroup than the first only where its pipeline was made for that. The flag that says so
+//! stands in one of two places: where the application chains the newer, longer flags, the older ones count for nothing.
+
+use crate::abi::chain;
+use ash::vk;
+
+/// The create infos of pipelines, with the flag.
+pub struct Cuttable<'a> {
+    infos: Vec<vk::ComputePipelineCreateInfo<'a>>,
+    /// What stands in for the application's own longer flags.
+    _longer: Vec<Box<vk::PipelineCreateFlags2CreateInfoKHR<'a>>>,
+    cuttable: Vec<bool>,
+}
+
+impl<'a> Cuttable<'a> {
+    /// Of what an application asks for. A list that has its longer flags behind something else is left alone: what comes
+    /// before them would have to be copied, and nobody knows all that may stand there.
+    ///
+    /// # Safety
+    ///
+    /// The lists must be valid, and live as long as the result is used.
+    pub unsafe fn of(asked: &[vk::ComputePipelineCreateInfo<'a>]) -> Cuttable<'a> {
+        let (mut infos, mut longer, mut cuttable) = (Vec::new(), Vec::new(), Vec::new());
+        for info in asked {
+            let mut info = *info;
+            // SAFETY: by the caller.
+            let at = unsafe { chain(info.p_next) }
+                .position(|c| c.get::<vk::PipelineCreateFlags2CreateInfoKHR<'_>>().is_some());
+            match at {
+                None => info.flags |= vk::PipelineCreateFlags::DISPATCH_BASE,
+                Some(0) => {
+                    // SAFETY: the first of the list is of that type.
+                    let first = unsafe { *info.p_next.cast::<vk::PipelineCreateFlags2CreateInfoKHR<'a>>() };
+                    let mut copy = Box::new(first);
+                    copy.flags |= vk::PipelineCreateFlags2KHR::DISPATCH_BASE;
+                    info.p_next = std::ptr::from_ref(&*copy).cast();
+                    longer.push(copy);
+                }
+                Some(_) => {}
+            }
+            cuttable.push(at.is_none_or(|at| at == 0));
+            infos.push(info);
+        }
+        Cuttable { infos, _longer: longer, cuttable }
+    }
+
+    /// What to ask the driver for.
+    pub fn infos(&self) -> *const vk::ComputePipelineCreateInfo<'a> {
+        self.infos.as_ptr()
+    }
+
+    /// Whether the pipeline of this number may be dispatched with a base.
+    pub fn takes_a_base(&self, number: usize) -> bool {
+        self.cuttable.get(number).copied().unwrap_or(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: vk::PipelineCreateFlags = vk::PipelineCreateFlags::DISPATCH_BASE;
+
+    fn flags_in_force(info: &vk::ComputePipelineCreateInfo<'_>) -> u64 {
+        // SAFETY: lists that the tests have made.
+        let longer = unsafe { chain(info.p_next) }
+            .find_map(|c| c.get::<vk::PipelineCreateFlags2CreateInfoKHR<'_>>().map(|f| f.flags.as_raw()));
+        longer.unwrap_or(u64::from(info.flags.as_raw()))
+    }
+
+    #[test]
+    fn the_flag_is_put_where_it_counts_and_what_was_asked_for_stays() {
+        let plain = vk::ComputePipelineCreateInfo::default().flags(vk::PipelineCreateFlags::DERIVATIVE);
+        let mut feedback = vk::PipelineCreationFeedbackCreateInfo::default();
+        let mut longer = vk::PipelineCreateFlags2CreateInfoKHR::default()
+            .flags(vk::PipelineCreateFlags2KHR::ALLOW_DERIVATIVES);
+        let chained =
+            vk::ComputePipelineCreateInfo::default().push_next(&mut feedback).push_next(&mut longer);
+        // SAFETY: the lists live on.
+        let made = unsafe { Cuttable::of(&[plain, chained]) };
+        let bit = u64::from(BASE.as_raw());
+        assert_eq!(flags_in_force(&made.infos[0]), bit | u64::from(plain.flags.as_raw()));
+        assert_eq!(
+            flags_in_force(&made.infos[1]),
+            bit | vk::PipelineCreateFlags2KHR::ALLOW_DERIVATIVES.as_raw()
+        );
+        // SAFETY: as above.
+        let types: Vec<_> = unsafe { chain(made.infos[1].p_next) }.map(|c| c.s_type()).collect();
+        let feedback = vk::StructureType::PIPELINE_CREATION_FEEDBACK_CREATE_INFO;
+        assert_eq!(types, [vk::StructureType::PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR, feedback]);
+        assert!(made.takes_a_base(0) && made.takes_a_base(1) && !made.takes_a_base(2));
+        // What the application made is as it was.
+        assert_eq!(flags_in_force(&chained) & bit, 0);
+    }
+
+    #[test]
+    fn longer_flags_behind_something_else_are_left_alone_and_the_pipeline_is_not_cut() {
+        let mut longer = vk::PipelineCreateFlags2CreateInfoKHR::default();
+        let mut feedback = vk::PipelineCreationFeedbackCreateInfo::default();
+        let chained =
+            vk::ComputePipelineCreateInfo::default().push_next(&mut longer).push_next(&mut feedback);
+        // SAFETY: the lists live on.
+        let made = unsafe { Cuttable::of(&[chained]) };
+        assert_eq!((flags_in_force(&made.infos[0]), made.takes_a_base(0)), (0, false));
+    }
+}
