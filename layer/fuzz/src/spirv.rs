@@ -86,10 +86,10 @@ impl Spirv {
             seeds.push(words(&out)?);
         }
         let mut rng = Rng::with_seed(seed);
-        for _ in 0..generated {
+        for nth in 0..generated {
             let choices: Vec<u16> = (0..300).map(|_| rng.u16(..)).collect();
             let source = scratch.path().join("generated.comp");
-            std::fs::write(&source, shader(&mut Choices::new(&choices)))?;
+            std::fs::write(&source, shader(&mut Choices::new(&choices), nth % 2 == 1))?;
             seeds.push(compile(&source, &out)?);
         }
         Ok(Spirv { seeds })

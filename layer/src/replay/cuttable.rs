@@ -10,7 +10,7 @@ use ash::vk;
 pub struct Cuttable<'a> {
     infos: Vec<vk::ComputePipelineCreateInfo<'a>>,
     /// What stands in for the application's own longer flags.
-    _longer: Vec<Box<vk::PipelineCreateFlags2CreateInfoKHR<'a>>>,
+    _longer: Vec<vk::PipelineCreateFlags2CreateInfoKHR<'a>>,
     cuttable: Vec<bool>,
 }
 
@@ -22,27 +22,29 @@ impl<'a> Cuttable<'a> {
     ///
     /// The lists must be valid, and live as long as the result is used.
     pub unsafe fn of(asked: &[vk::ComputePipelineCreateInfo<'a>]) -> Cuttable<'a> {
-        let (mut infos, mut longer, mut cuttable) = (Vec::new(), Vec::new(), Vec::new());
-        for info in asked {
-            let mut info = *info;
-            // SAFETY: by the caller.
-            let at = unsafe { chain(info.p_next) }
-                .position(|c| c.get::<vk::PipelineCreateFlags2CreateInfoKHR<'_>>().is_some());
-            match at {
+        type Longer<'a> = vk::PipelineCreateFlags2CreateInfoKHR<'a>;
+        // SAFETY: by the caller.
+        let place = |info: &vk::ComputePipelineCreateInfo<'a>| unsafe {
+            chain(info.p_next).position(|c| c.get::<Longer<'_>>().is_some())
+        };
+        let places: Vec<Option<usize>> = asked.iter().map(place).collect();
+        let is_first = |(info, place): (&vk::ComputePipelineCreateInfo<'a>, &Option<usize>)| {
+            // SAFETY: the first of the list is of that type.
+            (*place == Some(0)).then(|| unsafe { *info.p_next.cast::<Longer<'a>>() })
+        };
+        let mut longer: Vec<Longer<'a>> = asked.iter().zip(&places).filter_map(is_first).collect();
+        longer.iter_mut().for_each(|l| l.flags |= vk::PipelineCreateFlags2KHR::DISPATCH_BASE);
+        let (mut infos, mut copies) = (asked.to_vec(), longer.iter());
+        for (info, place) in infos.iter_mut().zip(&places) {
+            match place {
                 None => info.flags |= vk::PipelineCreateFlags::DISPATCH_BASE,
                 Some(0) => {
-                    // SAFETY: the first of the list is of that type.
-                    let first = unsafe { *info.p_next.cast::<vk::PipelineCreateFlags2CreateInfoKHR<'a>>() };
-                    let mut copy = Box::new(first);
-                    copy.flags |= vk::PipelineCreateFlags2KHR::DISPATCH_BASE;
-                    info.p_next = std::ptr::from_ref(&*copy).cast();
-                    longer.push(copy);
+                    info.p_next = copies.next().map_or(info.p_next, |copy| std::ptr::from_ref(copy).cast())
                 }
                 Some(_) => {}
             }
-            cuttable.push(at.is_none_or(|at| at == 0));
-            infos.push(info);
         }
+        let cuttable = places.iter().map(|place| place.is_none_or(|at| at == 0)).collect();
         Cuttable { infos, _longer: longer, cuttable }
     }
 
