@@ -11,7 +11,7 @@ use crate::device::{CommandBuffer, Device, registry};
 use crate::exclusive::Exclusive;
 use crate::memory::{Buffer, BufferView, Memory, size_of_range};
 use crate::pipelines::{Pipeline, ShaderModule};
-use crate::replay::cuttable::Cuttable;
+use crate::replay::cuttable::{Cuttable, words_of_its_own};
 use crate::reporting;
 use ash::vk;
 use ash::vk::Handle;
@@ -380,7 +380,15 @@ pub unsafe extern "system" fn create_shader_module(
     allocator: Allocator<'_>,
     module: *mut vk::ShaderModule,
 ) -> vk::Result {
-    create!(device.create_shader_module(info, allocator, module), |d| {
+    // SAFETY: the application's own arguments.
+    let own = unsafe {
+        let slices = device_of(device).is_some_and(|known| known.replay.slices());
+        slices.then(|| ShaderModule::new(&*info)).and_then(|m| words_of_its_own(m.words()))
+    };
+    // SAFETY: as above.
+    let other = own.as_ref().map(|words| unsafe { (*info).code(words) });
+    let passed = other.as_ref().map_or(info, std::ptr::from_ref);
+    create!(device.create_shader_module(passed, allocator, module), |d| {
         d.modules.insert(*module, ShaderModule::new(&*info));
     })
 }

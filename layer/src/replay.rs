@@ -335,11 +335,8 @@ impl Inner {
         let vk = &self.vk;
         let slices = self.slices.get_or_insert_with(|| {
             let (driver, version) = (&device.description.driver, &device.description.driver_version);
-            let outcome = match bases::is_known(driver, version) {
-                true => Err("is known to compute other numbers where a dispatch is cut".to_owned()),
-                // SAFETY: by the caller.
-                false => unsafe { bases::check(vk, device, (queue, family)) },
-            };
+            // SAFETY: by the caller.
+            let outcome = unsafe { bases::check(vk, device, (queue, family)) };
             outcome.map_err(|why| {
                 let line = format!(
                     "ZINC_BARRIER_SLICE is off: the driver ({driver} {version}) {why}; use ZINC_BARRIER_SHUFFLE and \

@@ -1,13 +1,16 @@
 //! Whether this driver does what the specification says of a dispatch with a base.
 //!
-//! Slices are nothing but such dispatches, and NVIDIA's 580.159.04 computes other numbers by them without any layer in the
-//! process (docs/runs/h200/instruments.md). An instrument that changes results by itself shows nothing. So before the first
+//! Slices are nothing but such dispatches, and an instrument that changes results by itself shows nothing. So before the first
 //! dispatch is cut, kernels of the layer's own go through in pieces, cut as the application's will be. One
 //! leaves the numbers of its workgroups, along each of the three axes. The other looks at `gl_GlobalInvocationID.x` alone, as
 //! most kernels do, once with its pieces in a row and once in turn with those of another dispatch. What does not come out as
-//! from whole dispatches ends the slicing on this device. Runs on that driver showed that it gets both kernels right and
-//! others wrong, so it is refused by its name: passing is no proof.
+//! from whole dispatches ends the slicing on this device.
+//!
+//! Both kernels are made twice: first as applications make theirs that know nothing of slices, then as the layer does under
+//! them. A driver that takes the second for the first is found out, as NVIDIA's 580.159 is where the words are the same
+//! (docs/runs/h200/instruments.md, and `cuttable.rs`, which sees to it that they are not).
 
+use super::cuttable::words_of_its_own;
 use super::kernel::{Pools, words_of};
 use super::slice;
 use super::traits::Traits;
@@ -79,7 +82,9 @@ struct Objects {
     memory: vk::DeviceMemory,
     set_layout: vk::DescriptorSetLayout,
     layout: vk::PipelineLayout,
+    /// With the flag; and without, kept so that the driver keeps what it has compiled.
     pipelines: [vk::Pipeline; 2],
+    plain: [vk::Pipeline; 2],
     pools: Pools,
     commands: vk::CommandPool,
     fence: vk::Fence,
@@ -95,7 +100,8 @@ impl Objects {
             vk.destroy_fence(self.fence, None);
             vk.destroy_command_pool(self.commands, None);
             self.pools.end(vk);
-            self.pipelines.iter().for_each(|pipeline| vk.destroy_pipeline(*pipeline, None));
+            let pipelines = self.pipelines.iter().chain(&self.plain);
+            pipelines.for_each(|pipeline| vk.destroy_pipeline(*pipeline, None));
             vk.destroy_pipeline_layout(self.layout, None);
             vk.destroy_descriptor_set_layout(self.set_layout, None);
             vk.destroy_buffer(self.buffer, None);
@@ -130,15 +136,6 @@ pub unsafe fn check(
             judge(&seen)
         }
     }
-}
-
-/// Drivers that a run has shown to be wrong, by what they call themselves and how their version begins: they are refused
-/// whatever the kernels say.
-const KNOWN: [(&str, &str); 1] = [("NVIDIA", "580.159")];
-
-/// Whether a driver is one of those.
-pub fn is_known(driver: &str, version: &str) -> bool {
-    KNOWN.iter().any(|(name, begins)| driver == *name && version.starts_with(begins))
 }
 
 fn judge(seen: &[u32]) -> Result<(), String> {
@@ -199,17 +196,20 @@ unsafe fn run(
             ([made.set_layout], [vk::PushConstantRange::default().stage_flags(compute).size(16)]);
         let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&layouts).push_constant_ranges(&push);
         made.layout = vk.create_pipeline_layout(&info, None)?;
-        for (code, pipeline) in codes.iter().zip(&mut made.pipelines) {
+        let make = |code: &[u32], flags: vk::PipelineCreateFlags| {
             let module = vk.create_shader_module(&vk::ShaderModuleCreateInfo::default().code(code), None)?;
             let stage =
                 vk::PipelineShaderStageCreateInfo::default().stage(compute).module(module).name(c"main");
-            let info = vk::ComputePipelineCreateInfo::default()
-                .flags(vk::PipelineCreateFlags::DISPATCH_BASE)
-                .stage(stage)
-                .layout(made.layout);
+            let info = vk::ComputePipelineCreateInfo::default().flags(flags).stage(stage).layout(made.layout);
             let pipelines = vk.create_compute_pipelines(vk::PipelineCache::null(), &[info], None);
             vk.destroy_shader_module(module, None);
-            *pipeline = pipelines.map_err(|(_, why)| why)?[0];
+            pipelines.map(|made| made[0]).map_err(|(_, why)| why)
+        };
+        for (code, number) in codes.iter().zip(0..) {
+            let own = words_of_its_own(code).ok_or(vk::Result::ERROR_UNKNOWN)?;
+            let plain = make(code, vk::PipelineCreateFlags::empty())?;
+            made.plain[number] = plain;
+            made.pipelines[number] = make(&own, vk::PipelineCreateFlags::DISPATCH_BASE)?;
         }
         let set = made.pools.set(vk, made.set_layout)?;
         let infos = [vk::DescriptorBufferInfo::default().buffer(made.buffer).range(vk::WHOLE_SIZE)];
@@ -255,13 +255,6 @@ unsafe fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_driver_that_a_run_has_shown_to_be_wrong_is_refused_and_others_are_tried() {
-        assert!(is_known("NVIDIA", "580.159.04"));
-        assert!(!is_known("NVIDIA", "590.10"));
-        assert!(!is_known("llvmpipe", "580.159.04"));
-    }
 
     #[test]
     fn the_right_numbers_pass_and_any_other_does_not() {

@@ -2,6 +2,11 @@
 //!
 //! A dispatch may begin at another workgroup than the first only where its pipeline was made for that. The flag that says so
 //! stands in one of two places: where the application chains the newer, longer flags, the older ones count for nothing.
+//!
+//! And the driver must have compiled the shader for it. NVIDIA's 580.159 keeps compiled shaders by their SPIR-V and leaves this
+//! flag out of the key, in the process and on disk: what was made once without it is handed out where it is asked for, and every
+//! piece of a dispatch then begins at the first workgroup (docs/runs/h200/instruments.md). So the driver is given words that
+//! mean the same and are others ([`words_of_its_own`]).
 
 use crate::abi::chain;
 use ash::vk;
@@ -59,6 +64,35 @@ impl<'a> Cuttable<'a> {
     }
 }
 
+/// A module that does the same and that nobody but this layer has made: with one string more, which nothing refers to. `None`
+/// where the words are no module.
+pub fn words_of_its_own(words: &[u32]) -> Option<Vec<u32>> {
+    const HEADER: usize = 5;
+    const BOUND: usize = 3;
+    const OP_STRING: u32 = 7;
+    let mut at = HEADER;
+    // Strings come before names, and behind everything that describes the module as a whole: capabilities, extensions, imports,
+    // the memory model, entry points and execution modes.
+    while let Some(first) = words.get(at)
+        && matches!(first & 0xffff, 10 | 11 | 14..=17 | 331)
+    {
+        let length = (first >> 16) as usize;
+        if length == 0 {
+            return None;
+        }
+        at += length;
+    }
+    let (head, rest) = words.split_at_checked(at)?;
+    let id = *head.get(BOUND)?;
+    let text = b"cut by zinc_barrier\0".chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+    let mut string = vec![OP_STRING, id];
+    string.extend(text);
+    string[0] |= (string.len() as u32) << 16;
+    let mut out = [head, &string, rest].concat();
+    out[BOUND] = id.checked_add(1)?;
+    Some(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +104,28 @@ mod tests {
         let longer = unsafe { chain(info.p_next) }
             .find_map(|c| c.get::<vk::PipelineCreateFlags2CreateInfoKHR<'_>>().map(|f| f.flags.as_raw()));
         longer.unwrap_or(u64::from(info.flags.as_raw()))
+    }
+
+    #[test]
+    fn a_module_of_its_own_has_other_words_and_means_the_same() {
+        let words = super::super::kernel::words_of(include_bytes!(concat!(env!("OUT_DIR"), "/line.spv")));
+        let own = words_of_its_own(&words).unwrap();
+        assert_eq!((own.len(), own[3]), (words.len() + 7, words[3] + 1));
+        let at = words.iter().zip(&own).skip(5).position(|(a, b)| a != b).unwrap() + 5;
+        assert_eq!((own[at], own[at + 1]), (7 << 16 | 7, words[3]));
+        assert_eq!((&own[5..at], &own[at + 7..]), (&words[5..at], &words[at..]));
+        let entry_points = |words: &[u32]| zinc_reflect::reflect(words).unwrap().entry_points;
+        assert_eq!(entry_points(&own), entry_points(&words));
+        assert_eq!(words_of_its_own(&words), Some(own), "the same each time, for those who compare");
+    }
+
+    #[test]
+    fn what_is_no_module_is_left_alone() {
+        for words in [&[][..], &[1, 2, 3], &[0x0723_0203, 0x1_0300, 0, 10, 0, 17]] {
+            assert_eq!(words_of_its_own(words), None, "{words:?}");
+        }
+        // Cut off in the middle of an instruction.
+        assert_eq!(words_of_its_own(&[0x0723_0203, 0x1_0300, 0, 10, 0, 2 << 16 | 17]), None);
     }
 
     #[test]
