@@ -70,6 +70,11 @@ pub fn packets() -> PathBuf {
     find("libzinc_packets.so")
 }
 
+/// The example of `zinc-reflect` that runs captured dispatches with shaders that log their accesses.
+pub fn checked() -> PathBuf {
+    find("examples/checked")
+}
+
 /// The mock driver's library.
 pub fn mock_driver() -> PathBuf {
     find("examples/libmock_driver.so")

@@ -3,9 +3,24 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use zinc_reflect::{Dispatch, Extent, Specialization};
+use zinc_reflect::{Dispatch, Extent, Fault, Footprint, Specialization};
 
+use crate::gpu::Seen;
 use crate::{escapes, footprint, seen, tools};
+
+/// The control: which faults of the analysis have been noticed by what was seen.
+#[derive(Default)]
+struct Noticed([bool; 3]);
+
+impl Noticed {
+    fn look(&mut self, seen: &Seen, footprint: &Footprint, dispatch: &Dispatch<'_>) {
+        let faults = [Fault::LoopsEndEarly, Fault::StrictIsStricter, Fault::RestsAreSmaller];
+        for (noticed, fault) in self.0.iter_mut().zip(faults) {
+            let extents = || footprint.clone().with_fault(fault).evaluate(dispatch);
+            *noticed = *noticed || !escapes(seen, &extents(), dispatch, &[]).is_empty();
+        }
+    }
+}
 
 #[test]
 fn no_access_of_the_engines_shaders_leaves_its_extent() {
@@ -21,7 +36,7 @@ fn no_access_of_the_engines_shaders_leaves_its_extent() {
     shaders.sort();
     assert!(shaders.len() > 10, "only {} shaders in {}", shaders.len(), folder.display());
     let specialization: Specialization = [(0, 32)].into_iter().collect();
-    let (mut compared, mut tight) = (0, 0);
+    let (mut compared, mut tight, mut noticed) = (0, 0, Noticed::default());
     let kernels = shaders.iter().flat_map(|shader| variants(shader).into_iter().map(move |v| (shader, v)));
     for (shader, variant) in kernels {
         let words = tools::compile_with(shader, "vulkan1.3", variant.as_deref());
@@ -38,12 +53,14 @@ fn no_access_of_the_engines_shaders_leaves_its_extent() {
             let extents = footprint.evaluate(&dispatch);
             let found = escapes(&seen, &extents, &dispatch, &[]);
             assert!(found.is_empty(), "{} {variant:?} round {round}: {found:?}", shader.display());
+            noticed.look(&seen, &footprint, &dispatch);
             compared += seen.len();
             let bytes = |extent: Extent| matches!(extent, Extent::Bytes { end, .. } if end <= 1 << 18);
             tight += extents.bindings.iter().filter(|b| bytes(b.write)).count();
         }
     }
     assert!(compared > 60 && tight > 15, "{compared} intervals compared, {tight} of them tight");
+    assert_eq!(noticed.0, [true; 3], "faults that these shaders notice");
 }
 
 /// The macros of the kernels that a file is text for, one each, as its first lines name them; none where it is one kernel.
@@ -117,7 +134,7 @@ fn no_access_of_llama_cpp_leaves_its_extent() {
         .expect("the recorded dispatches can be read");
     let mut current = None;
     let (mut shaders, mut missing, mut dispatches) = (0, 0, 0);
-    let (mut bindings, mut inside) = (0, 0);
+    let (mut bindings, mut inside, mut noticed) = (0, 0, Noticed::default());
     for line in text.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         match words[0] {
@@ -155,6 +172,7 @@ fn no_access_of_llama_cpp_leaves_its_extent() {
                 let seen = seen(code, specialization, &dispatch, &sizes, |_| 0);
                 let found = escapes(&seen, &extents, &dispatch, &[]);
                 assert!(found.is_empty(), "{line}\n{found:?}");
+                noticed.look(&seen, footprint, &dispatch);
                 dispatches += 1;
                 for found in &extents.bindings {
                     let size = bound.get(&(found.set, found.binding)).copied().unwrap_or(0);
@@ -179,6 +197,7 @@ fn no_access_of_llama_cpp_leaves_its_extent() {
         dispatches > 10 && inside * 4 > bindings * 3,
         "{dispatches} dispatches, {inside} of {bindings} extents tight"
     );
+    assert_eq!(noticed.0, [true; 3], "faults that these dispatches notice");
 }
 
 /// Direction, for every module in the backend and not only for those that somebody has recorded.
