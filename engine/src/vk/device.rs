@@ -1,8 +1,10 @@
 //! A logical device with its one queue.
 
 use std::cell::Cell;
+use std::ffi::CString;
 use std::rc::Rc;
 
+use ash::ext::debug_utils;
 use ash::vk;
 use zinc_shaders::{Kernel, capability};
 
@@ -25,6 +27,7 @@ pub struct Device {
     pub(super) clocks: Option<Clocks>,
     /// Set when a submission never finished: objects may then still be in use, and destroying them would be undefined.
     abandoned: Cell<bool>,
+    names: Option<debug_utils::Device>,
     pub(super) instance: Rc<Instance>,
 }
 
@@ -75,7 +78,16 @@ impl Device {
         let memory = unsafe { instance.raw.get_physical_device_memory_properties(physical.handle) };
         let clocks = clocks.then(|| Clocks::new(&instance.raw, &raw));
         let abandoned = Cell::new(false);
-        Ok(Rc::new(Self { raw, queue, family, memory, physical, clocks, abandoned, instance }))
+        let names = instance.names.then(|| debug_utils::Device::new(&instance.raw, &raw));
+        Ok(Rc::new(Self { raw, queue, family, memory, physical, clocks, abandoned, names, instance }))
+    }
+
+    /// Gives a pipeline the name of its kernel, for whoever looks at what the engine does from outside (`zinc-barrier explain`).
+    pub(super) fn name(&self, pipeline: vk::Pipeline, kernel: &Kernel) {
+        let Some((names, text)) = self.names.as_ref().zip(CString::new(kernel.name).ok()) else { return };
+        let info = vk::DebugUtilsObjectNameInfoEXT::default().object_handle(pipeline).object_name(&text);
+        // SAFETY: the pipeline is of this device and used by this thread alone. A name that can't be kept is no loss.
+        let _ = unsafe { names.set_debug_utils_object_name(&info) };
     }
 
     /// Identity, for results.

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use ash::ext::debug_utils;
 use ash::vk;
 
 use super::Error;
@@ -16,6 +17,8 @@ pub struct Instance {
     pub(super) raw: ash::Instance,
     // Keeps the loader's library loaded for as long as the instance lives.
     pub(super) entry: ash::Entry,
+    /// Objects can be given names, which layers and tools show.
+    pub(super) names: bool,
 }
 
 /// A device before anything is created on it.
@@ -37,7 +40,14 @@ impl Instance {
             .application_name(c"zinc-barrier engine")
             .engine_name(c"zinc-barrier engine")
             .api_version(vk::API_VERSION_1_3);
-        let info = vk::InstanceCreateInfo::default().application_info(&application);
+        // SAFETY: the loader is loaded; no layer is asked for by name.
+        let known = unsafe { entry.enumerate_instance_extension_properties(None) }.unwrap_or_default();
+        let names = known.iter().any(|e| e.extension_name_as_c_str() == Ok(debug_utils::NAME));
+        let extensions = [debug_utils::NAME.as_ptr()];
+        let mut info = vk::InstanceCreateInfo::default().application_info(&application);
+        if names {
+            info = info.enabled_extension_names(&extensions);
+        }
         // SAFETY: `info` and what it points to live until the call returns.
         let raw = unsafe { entry.create_instance(&info, None) }.map_err(|result| match result {
             vk::Result::ERROR_INCOMPATIBLE_DRIVER | vk::Result::ERROR_INITIALIZATION_FAILED => {
@@ -45,7 +55,7 @@ impl Instance {
             }
             result => Error::from_result("vkCreateInstance", result),
         })?;
-        Ok(Rc::new(Self { raw, entry }))
+        Ok(Rc::new(Self { raw, entry, names }))
     }
 
     /// All devices, in the loader's order. Empty when drivers are there but show no device.

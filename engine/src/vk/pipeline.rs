@@ -122,6 +122,7 @@ fn build(device: &Device, dispatch: &Dispatch, null: bool, out: &mut Pipeline) -
     // SAFETY: a module is not needed once its pipelines are made.
     unsafe { device.raw.destroy_shader_module(module, None) };
     out.pipeline = made.map_err(|(_, result)| result).during("vkCreateComputePipelines")?[0];
+    device.name(out.pipeline, kernel);
     Ok(())
 }
 

@@ -100,8 +100,16 @@ fn side(line: &Line, operation: Option<usize>, nobody: &str) -> String {
     operation.and_then(|n| line.operations.get(n)).map_or(nobody.into(), |o| o.what.clone())
 }
 
-fn sides(line: &Line, emission: &Emission) -> (String, String) {
-    (side(line, emission.earlier, "anything before"), side(line, emission.later, "anything behind"))
+/// Who stands on the two sides of the emission of this number.
+fn sides(line: &Line, number: usize, emission: &Emission) -> (String, String) {
+    // What is due to whatever follows has no pair; the last operation before it tells the place in the code.
+    let asked = line.asked.iter().rfind(|asked| asked.emission == Some(number) && asked.fate == "emitted");
+    let before = asked.filter(|_| emission.kind == "flush").and_then(|asked| asked.before.checked_sub(1));
+    let first = match (emission.earlier, before) {
+        (None, Some(last)) => format!("{} and all before", side(line, Some(last), "")),
+        _ => side(line, emission.earlier, "anything before"),
+    };
+    (first, side(line, emission.later, "anything behind"))
 }
 
 /// The places that most often force a barrier.
@@ -109,8 +117,8 @@ fn places(lines: &[Line], count: usize) -> String {
     type Sides<'a> = (String, String, &'a str);
     let mut places: HashMap<Sides<'_>, (usize, Option<[u64; 3]>)> = HashMap::new();
     for line in lines {
-        for emission in &line.emissions {
-            let (first, second) = sides(line, emission);
+        for (number, emission) in line.emissions.iter().enumerate() {
+            let (first, second) = sides(line, number, emission);
             let place = places.entry((first, second, &emission.kind)).or_insert((0, emission.range));
             place.0 += 1;
         }
@@ -132,8 +140,14 @@ fn places(lines: &[Line], count: usize) -> String {
             range.map_or(String::new(), bytes),
         ]);
     }
-    format!("Where barriers come from ({shown} of {all} emitted):\n\n{table}\n")
+    let unnamed = lines.iter().flat_map(|line| &line.operations).any(|o| o.what.starts_with("pipeline "));
+    let hint = if unnamed { UNNAMED } else { "" };
+    format!("Where barriers come from ({shown} of {all} emitted):\n\n{table}\n{hint}")
 }
+
+/// What helps whoever finds numbers in the place of names.
+const UNNAMED: &str = "Pipelines are numbered as they were made, from 0. With ZINC_BARRIER_NAMES=1 they have the names that the \
+                       application gives them by vkSetDebugUtilsObjectNameEXT.\n";
 
 fn bytes([memory, start, end]: [u64; 3]) -> String {
     format!("allocation {memory}, bytes {start} to {end}")
@@ -145,7 +159,7 @@ fn one(number: usize, line: &Line) -> String {
     for (nth, asked) in line.asked.iter().enumerate() {
         let next = side(line, Some(asked.before), "the end");
         let why = |emission: &Emission| {
-            let (first, second) = sides(line, emission);
+            let (first, second) = sides(line, asked.emission.unwrap_or(usize::MAX), emission);
             let name = |n: Option<usize>, what: String| {
                 n.map_or(what.clone(), |n| format!("{what} (operation {n})"))
             };
@@ -212,6 +226,7 @@ mod tests {
             "bytes 64 to 128",
             "0 before operation 1 (middle <1>): emitted",
             "raw: pipeline 0 (operation 0) before middle <1> (operation 1)",
+            "vkSetDebugUtilsObjectNameEXT",
         ] {
             assert!(text.contains(words), "{words} is missing in\n{text}");
         }

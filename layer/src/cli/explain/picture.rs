@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 const MOST_OPERATIONS: usize = 600;
 
 const ROW: usize = 46;
-const BOX: (usize, usize) = (150, 24);
+const BOX: (usize, usize) = (190, 24);
 const GAP: usize = 14;
 const MARGIN: usize = 60;
 
@@ -59,7 +59,7 @@ pub fn draw(line: &Line) -> Result<Picture> {
     }
     let width = 2 * MARGIN + filled.iter().max().copied().unwrap_or(1).max(4) * (BOX.0 + GAP);
     let height = 2 * MARGIN + (rows + 1) * ROW;
-    places[0] = (MARGIN, MARGIN - ROW / 2);
+    places[0] = (MARGIN, MARGIN - BOX.1 / 2);
     places[end] = (MARGIN, MARGIN + ROW + (rows - 1) * ROW);
     let mut svg = String::new();
     let out = &mut svg;
@@ -108,9 +108,10 @@ pub fn draw(line: &Line) -> Result<Picture> {
         let (fill, stroke) = if on_path(n) { ("#ffebee", "#c62828") } else { ("#eceff1", "#607d8b") };
         let _ = writeln!(
             out,
-            "<rect x=\"{x}\" y=\"{y}\" width=\"{wide}\" height=\"{}\" rx=\"4\" fill=\"{fill}\" stroke=\"{stroke}\"/>\
-             <text x=\"{}\" y=\"{}\">{}</text>",
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{wide}\" height=\"{}\" rx=\"4\" fill=\"{fill}\" stroke=\"{stroke}\">\
+             <title>{}</title></rect><text x=\"{}\" y=\"{}\">{}</text>",
             BOX.1,
+            escaped(&told(line, n)),
             x + 6,
             y + 16,
             escaped(&text)
@@ -144,8 +145,26 @@ fn direct(edges: &[(usize, usize, bool, bool)], nodes: usize) -> Vec<(usize, usi
     kept
 }
 
+/// What a box says when it is pointed at: the whole name, and what it touches.
+fn told(line: &Line, node: usize) -> String {
+    let Some(operation) = node.checked_sub(1).and_then(|n| line.operations.get(n)) else {
+        return "other command buffers, the host".into();
+    };
+    let mut text = format!("operation {}: {}", node - 1, operation.what);
+    for access in operation.accesses.iter().take(12) {
+        let kind = if access.kind == zinc_hazard::Kind::Write { "writes" } else { "reads" };
+        let _ = match access.range {
+            zinc_hazard::Range::Bytes { memory, start, end } => {
+                write!(text, "\n{kind} allocation {}, bytes {start} to {end}", memory.0)
+            }
+            zinc_hazard::Range::Anywhere => write!(text, "\n{kind} anything"),
+        };
+    }
+    text
+}
+
 fn short(text: &str) -> String {
-    match text.char_indices().nth(20) {
+    match text.char_indices().nth(24) {
         Some((at, _)) => format!("{}...", &text[..at]),
         None => text.into(),
     }
