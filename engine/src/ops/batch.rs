@@ -35,7 +35,8 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
 
 /// Each format in a tile of the device's own, and one format in each of the tiles that fit it.
 fn cooperative(maker: &mut Maker, fragment: Fragment, cases: &mut Vec<Case>) {
-    let own = maker.tuning.coop;
+    // A driver with few invocations in step is one on a CPU: it takes minutes to compile large tiles, and chooses none.
+    let own = if fragment.subgroup < 16 { CoopTuning::SMALLEST } else { maker.tuning.coop };
     let tiles = [(32, 32, 16, 16), (64, 64, 32, 16), (64, 128, 32, 64), (128, 128, 64, 32)];
     let tunings = tiles.into_iter().flat_map(|(rows, tokens, sub_rows, sub_tokens)| {
         [32, 64].map(|depth| CoopTuning { rows, tokens, sub_rows, sub_tokens, depth, ..own })
@@ -43,7 +44,6 @@ fn cooperative(maker: &mut Maker, fragment: Fragment, cases: &mut Vec<Case>) {
     let mut tuned: Vec<(WeightType, CoopTuning)> = WeightType::ALL.map(|ty| (ty, own)).into();
     // Kernels stand together: the one format's tiles come right behind its own.
     let at = tuned.iter().position(|(ty, _)| *ty == WeightType::Q4_0).map_or(0, |at| at + 1);
-    // A CPU driver takes minutes to compile all of them, and chooses none.
     if own.largest > 0 {
         tuned.splice(at..at, tunings.map(|tuning| (WeightType::Q4_0, tuning)));
     }
