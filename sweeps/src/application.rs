@@ -23,6 +23,8 @@ pub struct Application {
     /// The program's file.
     pub program: PathBuf,
     arguments: Vec<OsString>,
+    /// What it is called in the report, where that is not the program's name.
+    pub called: Option<String>,
     /// What is read off its output, where it executes.
     pub measure: Measure,
 }
@@ -66,7 +68,7 @@ impl Application {
         }
         let program = std::path::absolute(&program).unwrap_or(program);
         let arguments = command.iter().skip(1).cloned().collect();
-        Ok(Application { program, arguments, measure: Measure::default() })
+        Ok(Application { program, arguments, called: None, measure: Measure::default() })
     }
 
     /// Whether some argument says where the number of tokens goes.
@@ -83,15 +85,15 @@ impl Application {
         self.arguments.iter().map(replace).collect()
     }
 
-    /// The program's name.
+    /// What it is called.
     pub fn name(&self) -> String {
-        file_name(&self.program)
+        self.called.clone().unwrap_or_else(|| file_name(&self.program))
     }
 
     /// The whole command for a report that is passed on: of paths, only the last part.
     pub fn shown(&self) -> String {
         let shown = self.arguments.iter().map(|a| file_name(Path::new(a)));
-        std::iter::once(self.name()).chain(shown).collect::<Vec<_>>().join(" ")
+        std::iter::once(file_name(&self.program)).chain(shown).collect::<Vec<_>>().join(" ")
     }
 }
 

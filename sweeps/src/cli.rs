@@ -6,7 +6,7 @@
 //! ends with exit 3.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::error::ErrorKind;
@@ -231,6 +231,10 @@ pub struct Cli {
     #[arg(long = "app", value_name = "COMMAND", conflicts_with_all = ["models", "record", "application"])]
     pub app: Option<Words>,
 
+    /// What the application is called in the report, where its program's name does not say enough
+    #[arg(long, value_name = "NAME")]
+    pub app_name: Option<String>,
+
     /// What the application's rate is: a regular expression whose named group (which names it), first group or whole is a
     /// number in what it prints on either stream, such as 'tg128 .* (?<tok_s>[0-9.]+) ±' [default: its wall seconds]
     #[arg(long, value_name = "REGEX")]
@@ -326,6 +330,7 @@ impl Cli {
     fn check_application(&self) -> Result<(), (ErrorKind, String)> {
         let Some(command) = self.command_line() else {
             let alone = [
+                ("--app-name", self.app_name.is_some()),
                 ("--metric", self.metric.is_some()),
                 ("--same-output", self.same_output),
                 ("--check", self.check.is_some()),
@@ -379,6 +384,12 @@ impl Cli {
         }
     }
 
+    /// What the application is called in the report.
+    pub fn application_name(&self) -> Option<String> {
+        let program = Path::new(self.command_line()?.first()?).file_name().unwrap_or_default();
+        Some(self.app_name.clone().unwrap_or_else(|| program.to_string_lossy().into_owned()))
+    }
+
     /// Whether every driver that was asked for records without executing.
     pub fn only_records(&self) -> bool {
         self.drivers.iter().all(|driver| matches!(driver, DriverSpec::Shim(_)))
@@ -423,7 +434,7 @@ pub enum Command {
     On(OnArgs),
     /// Write a sweep's arms into a file, so that machines can share them
     Plan(PlanArgs),
-    /// Run one arm of a plan
+    /// Run one arm of a plan, or all of them
     Run(RunArgs),
     /// Join the reports of a plan's arms
     Merge(MergeArgs),

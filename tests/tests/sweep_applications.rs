@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use zinc_tests::artefacts::repository;
 use zinc_tests::oracle::oracles;
 use zinc_tests::stream::scratch;
 use zinc_tests::{Child, Ended, artefacts, vulkan};
@@ -158,4 +159,50 @@ fn pictures_and_validation_are_gates_that_notice_their_controls() {
         (&"pass".into(), &1.into()),
         "{operators}"
     );
+}
+
+#[test]
+fn the_plan_for_bit_7_is_what_its_maker_writes_and_one_for_another_knob_runs() {
+    let plans = repository().join("mesa-patches/plans");
+    let folder = scratch();
+    let maker = |options: &[&str], file: &Path| {
+        Child::new(plans.join("make-honeykrisp-bit-7"))
+            .env("ZINC_BARRIER_SWEEP", artefacts::sweep())
+            .args(options)
+            .arg(file)
+            .run()
+            .succeeded();
+        fs::read_to_string(file).expect("the plan is written")
+    };
+    let committed = fs::read_to_string(plans.join("honeykrisp-bit-7.plan.json")).expect("the plan is there");
+    assert!(
+        committed == maker(&[], &folder.path().join("default.json")),
+        "mesa-patches/plans/make-honeykrisp-bit-7 mesa-patches/plans/honeykrisp-bit-7.plan.json renews the plan"
+    );
+
+    // A variable that does nothing, on a device that is here: streams with barriers are the same under it, and the one
+    // without is refuted, so the plan would notice.
+    fs::create_dir(folder.path().join("bit-7")).expect("the folder can be written");
+    for stream in ["5-write-after-read.stream", "control-no-barrier.stream"] {
+        fs::copy(plans.join("bit-7").join(stream), folder.path().join("bit-7").join(stream))
+            .expect("a stream");
+    }
+    let options =
+        ["--driver", "lavapipe", "--require", "cpu", "--knob", "NOTHING_READS_THIS=1", "--reps", "1"];
+    maker(&options, &folder.path().join("plan.json"));
+    for (arm, code, name) in [("4", 0, "5-write-after-read"), ("9", 1, "control-no-barrier")] {
+        let ended = Child::new(artefacts::sweep())
+            .envs(&vulkan::environment(folder.path()))
+            .in_folder(folder.path())
+            .args(["run", "plan.json", "--out", "out", "--arm", arm])
+            .limit(600)
+            .run();
+        assert_eq!(ended.code(), Some(code), "{}", ended.transcript());
+        let report = report(folder.path());
+        let arms = report["arms"].as_array().expect("a report has arms");
+        let under: Vec<_> = arms.iter().filter(|a| a["knobs"]["NOTHING_READS_THIS"] == "1").collect();
+        assert!(!under.is_empty() && under.iter().all(|a| a["model"] == name), "{report}");
+        let refuted = under.iter().any(|a| a["verdict"] == "refuted");
+        assert_eq!(refuted, code == 1, "{report}");
+    }
 }

@@ -107,6 +107,7 @@ pub(super) fn application(cli: &Cli) -> Result<Option<Application>, SweepError> 
     let path = std::env::var_os("PATH");
     let on_shim = cli.drivers.iter().any(|driver| matches!(driver, DriverSpec::Shim(_)));
     let mut application = Application::find(command, cli.root.as_deref(), path.as_deref(), on_shim)?;
+    application.called = cli.app_name.clone();
     let measure = &mut application.measure;
     measure.metric = cli.metric.clone();
     measure.ignore = cli.ignore.clone();

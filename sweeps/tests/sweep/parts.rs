@@ -87,3 +87,34 @@ fn reports_of_no_plan_are_not_joined() {
     let (_, said) = sweep(&bench, &["merge", "out", "--out", "all"], 2);
     assert!(said.contains("no plan's arm"), "{said}");
 }
+
+#[test]
+fn a_plan_holds_several_sweeps_names_no_programs_where_asked_and_runs_as_a_whole() {
+    let bench = Bench::new();
+    let programs = ["--engine", "engine.sh", "--layer", "{plan}/libzinc_barrier.so"];
+    let first = [&["plan", "--unpinned", "plan.json"][..], &OPTIONS, &programs].concat();
+    sweep(&bench, &first, 0);
+    let second = [
+        &["plan", "--unpinned", "--add", "plan.json", "--policy", "narrow", "--reps", "2", "--drops", "0"][..],
+        &programs,
+    ];
+    let (said, _) = sweep(&bench, &second.concat(), 0);
+    assert!(said.contains("3 arms"), "{said}");
+    // Programs by name and by nobody's do not mix, and a plan is added to only where there is one.
+    let (_, said) = sweep(&bench, &[&["plan", "--add", "plan.json"][..], &OPTIONS, &programs].concat(), 2);
+    assert!(said.contains("--unpinned"), "{said}");
+    sweep(&bench, &[&["plan", "--add", "other.json"][..], &OPTIONS, &programs].concat(), 3);
+    // Other programs than those that were there when it was planned.
+    std::fs::write(bench.path("libzinc_barrier.so"), "another layer").unwrap();
+    let (_, said) = sweep(&bench, &["run", "plan.json", "--out", "all"], 0);
+    assert!(said.contains("arm 2 of 3") && said.contains("narrow"), "{said}");
+    let report = zinc_sweeps::reading::report(&bench.path("all")).unwrap();
+    assert!(report.complete && report.parts.len() == 3);
+    let policies: Vec<_> = report.arms.iter().filter(|a| a.part == Some(2)).collect();
+    assert!(policies.iter().any(|a| a.policy.as_deref() == Some("narrow")));
+    // An arm that cannot be made is a hole, and the others are made all the same.
+    std::fs::remove_dir_all(bench.path("all/1")).unwrap();
+    std::fs::write(bench.path("all/1"), "no folder").unwrap();
+    let (_, said) = sweep(&bench, &["run", "plan.json", "--out", "all"], 1);
+    assert!(said.contains("arm 1 was not made") && said.contains("Missing: arm 1"), "{said}");
+}
