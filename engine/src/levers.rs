@@ -59,7 +59,7 @@ pub struct LeverArgs {
     #[arg(long, value_enum, default_value_t = MatrixArg::Auto)]
     pub matrix: MatrixArg,
     /// Sizes of the kernels, as name=value pairs [names: threads, groups, wide-threads, lanes, units,
-    /// attention-threads, tile, attention-groups, prefetch, resident-groups, resident-threads; of --matrix coop: coop-rows,
+    /// attention-threads, tile, key-positions, attention-groups, prefetch, resident-groups, resident-threads; of --matrix coop: coop-rows,
     /// coop-tokens, coop-sub-rows, coop-sub-tokens, coop-depth].
     #[arg(long, value_name = "NAME=N,...")]
     pub tuning: Option<String>,
@@ -121,29 +121,29 @@ pub(crate) fn parse_tuning(text: &str, own: Tuning) -> Result<Tuning, Error> {
             || Error::Usage(format!("--tuning: {pair:?} is not a name=number that this engine knows"));
         let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
         let value: u32 = value.parse().map_err(|_| wrong())?;
-        let (field, threads) = match name {
-            "threads" => (&mut f.threads, false),
-            "groups" => (&mut f.groups, false),
-            "wide-threads" => (&mut f.wide_threads, false),
-            "prefetch" => (&mut f.prefetch, false),
-            "lanes" => (&mut f.lanes, false),
-            "units" => (&mut f.units, false),
-            "attention-threads" => (&mut f.attention_threads, true),
-            "tile" => (&mut f.tile, true),
-            "attention-groups" => (&mut f.attention_groups, false),
-            "resident-groups" => (&mut f.resident_groups, false),
-            "resident-threads" => (&mut f.resident_threads, true),
-            "coop-rows" => (&mut c.rows, false),
-            "coop-tokens" => (&mut c.tokens, false),
-            "coop-sub-rows" => (&mut c.sub_rows, false),
-            "coop-sub-tokens" => (&mut c.sub_tokens, false),
-            "coop-depth" => (&mut c.depth, false),
+        // What a size is a multiple of, and at most.
+        let (field, unit, most) = match name {
+            "threads" => (&mut f.threads, 1, 1 << 16),
+            "groups" => (&mut f.groups, 1, 1 << 16),
+            "wide-threads" => (&mut f.wide_threads, 1, 1 << 16),
+            "prefetch" => (&mut f.prefetch, 1, 1 << 16),
+            "lanes" => (&mut f.lanes, 1, 1 << 16),
+            "units" => (&mut f.units, 1, 1 << 16),
+            "attention-threads" => (&mut f.attention_threads, 8, 1024),
+            "tile" => (&mut f.tile, 8, 1024),
+            "key-positions" => (&mut f.key_positions, 1, 16),
+            "attention-groups" => (&mut f.attention_groups, 1, 1 << 16),
+            "resident-groups" => (&mut f.resident_groups, 1, 1 << 16),
+            "resident-threads" => (&mut f.resident_threads, 8, 1024),
+            "coop-rows" => (&mut c.rows, 1, 1 << 16),
+            "coop-tokens" => (&mut c.tokens, 1, 1 << 16),
+            "coop-sub-rows" => (&mut c.sub_rows, 1, 1 << 16),
+            "coop-sub-tokens" => (&mut c.sub_tokens, 1, 1 << 16),
+            "coop-depth" => (&mut c.depth, 1, 1 << 16),
             _ => return Err(wrong()),
         };
-        if (value == 0 && name != "prefetch")
-            || value > 1 << 16
-            || (threads && !(value.is_power_of_two() && (8..=1024).contains(&value)))
-        {
+        let halving = name == "resident-threads" && !value.is_power_of_two();
+        if (value == 0 && name != "prefetch") || value > most || !value.is_multiple_of(unit) || halving {
             return Err(Error::Usage(format!("--tuning: {pair:?} is outside what makes sense")));
         }
         *field = value;

@@ -37,7 +37,8 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
 fn cooperative(maker: &mut Maker, fragment: Fragment, cases: &mut Vec<Case>) {
     // A driver with few invocations in step is one on a CPU: it takes minutes to compile large tiles, and chooses none.
     let own = if fragment.subgroup < 16 { CoopTuning::SMALLEST } else { maker.tuning.coop };
-    let tiles = [(32, 32, 16, 16), (64, 64, 32, 16), (64, 128, 32, 64), (128, 128, 64, 32)];
+    let tiles =
+        [(32, 32, 16, 16), (64, 64, 32, 16), (64, 128, 32, 32), (64, 128, 32, 64), (128, 128, 64, 32)];
     let tunings = tiles.into_iter().flat_map(|(rows, tokens, sub_rows, sub_tokens)| {
         [32, 64].map(|depth| CoopTuning { rows, tokens, sub_rows, sub_tokens, depth, ..own })
     });

@@ -54,7 +54,7 @@ impl CoopTuning {
 }
 
 /// Rows and tokens of a workgroup and of a subgroup, the largest first.
-const TILES: [[u32; 4]; 1] = [[64, 64, 32, 16]];
+const TILES: [[u32; 4]; 2] = [[64, 128, 32, 32], [64, 64, 32, 16]];
 /// Fragments of a subgroup, at most, as in matmul_coop.comp.
 const MOST_FRAGMENTS: u32 = 16;
 

@@ -118,7 +118,7 @@ pub(super) fn splits(c: &Config, options: &Options) -> u32 {
 pub(super) fn fuses_attention(c: &Config, options: &Options) -> bool {
     let t = options.tuning.fused;
     let group = c.heads / c.kv_heads;
-    let shape = attention_shape(group, c.head_dim, attention_threads(group, c.head_dim, &t), t.tile);
+    let shape = attention_shape(group, c.head_dim, attention_threads(group, c.head_dim, &t), &t);
     options.fusion.parts().attention
         && c.head_dim.is_multiple_of(8)
         && c.heads / c.kv_heads <= MOST_GROUP
@@ -145,16 +145,23 @@ pub(crate) struct AttentionShape {
 }
 
 /// The attention kernel for a group of query heads, as attention.glsl declares it.
-pub(crate) fn attention_shape(group: u32, head_dim: u32, threads: u32, tile: u32) -> AttentionShape {
+pub(crate) fn attention_shape(
+    group: u32,
+    head_dim: u32,
+    threads: u32,
+    tuning: &FusedTuning,
+) -> AttentionShape {
+    let tile = tuning.tile;
     let threads = threads.max(tile).max((head_dim / 4).next_power_of_two());
     let merge_heads = group.min(2);
     let position_groups = threads / (head_dim / 8).max(1);
+    let dim_groups = threads / (tile / key_positions(group, tuning));
     AttentionShape {
         threads,
         shared_bytes: 4
             * (2 * (group + 2) * head_dim
                 + (group + 1) * 8
-                + group * threads
+                + group * dim_groups * tile
                 + group * tile
                 + group * 8
                 + position_groups * merge_heads
@@ -164,8 +171,15 @@ pub(crate) fn attention_shape(group: u32, head_dim: u32, threads: u32, tile: u32
     }
 }
 
+/// Positions whose keys an invocation has: as many as asked for where a tile has a multiple of them and many query heads share a
+/// key. With two heads it made a token of Qwen3-0.6B's shape a tenth longer on an NVIDIA H200, with four up to 2% shorter.
+pub(crate) fn key_positions(group: u32, tuning: &FusedTuning) -> u32 {
+    let fits = group >= 4 && tuning.tile.is_multiple_of(tuning.key_positions);
+    if fits { tuning.key_positions } else { 1 }
+}
+
 /// Specialization constants of attention.glsl.
-pub(super) fn attention_constants(c: &Config, qk_norm: bool, tile: u32) -> Vec<(u32, u32)> {
+pub(super) fn attention_constants(c: &Config, qk_norm: bool, tuning: &FusedTuning) -> Vec<(u32, u32)> {
     let neox = u32::from(c.pairing == Pairing::Halves);
     vec![
         (10, c.head_dim),
@@ -173,7 +187,8 @@ pub(super) fn attention_constants(c: &Config, qk_norm: bool, tile: u32) -> Vec<(
         (12, c.rope_dim),
         (13, neox),
         (14, u32::from(qk_norm)),
-        (15, tile),
+        (15, tuning.tile),
+        (38, key_positions(c.heads / c.kv_heads, tuning)),
     ]
 }
 
@@ -475,7 +490,7 @@ impl Builder<'_> {
         let t = self.options.tuning.fused;
         let group = c.heads / c.kv_heads;
         let threads = attention_threads(group, c.head_dim, &t);
-        let threads = attention_shape(group, c.head_dim, threads, t.tile).threads;
+        let threads = attention_shape(group, c.head_dim, threads, &t).threads;
         let splits = splits(c, self.options);
         let context = self.options.context;
         let window = c.layer_window(index).unwrap_or(context);
@@ -502,7 +517,7 @@ impl Builder<'_> {
             Shape { workgroup: threads, rows: 1 },
             bindings,
             push,
-            attention_constants(c, layer.attn_q_norm.is_some(), t.tile),
+            attention_constants(c, layer.attn_q_norm.is_some(), &t),
             [c.kv_heads.into(), splits.into()],
             Some(Reach { axis: 1, positions: t.tile }),
         )

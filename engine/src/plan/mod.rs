@@ -28,7 +28,7 @@ pub use coop::{CoopTuning, Cooperative, Fragment};
 pub use decode::{Options, decode};
 pub(crate) use decode::{get_rows_dispatch, matvec_dispatch, rope_tables};
 pub use fused::{Fusion, Parts};
-pub(crate) use fused::{attention_shape, attention_threads};
+pub(crate) use fused::{attention_shape, attention_threads, key_positions};
 pub(crate) use kernels::Family;
 pub use layout::{Arena, Arenas, Limits, Part, Placed, Placement, place};
 pub use prompt::{Logits, batch_bytes, prompt};
@@ -343,6 +343,9 @@ pub struct FusedTuning {
     pub attention_threads: u32,
     /// Positions in a tile of attention.
     pub tile: u32,
+    /// Positions of a tile whose keys an invocation has, where four or more query heads share a key: it reads a query from
+    /// shared memory once for all of them.
+    pub key_positions: u32,
     /// Workgroups of attention, at most: the splits of all heads together.
     pub attention_groups: u32,
     /// Megabytes of the weights of later steps that are read during attention, so that a large cache has them; 0 for none.
@@ -368,6 +371,7 @@ impl Tuning {
             units: 8,
             attention_threads: 32,
             tile: 8,
+            key_positions: 1,
             attention_groups: 16,
             prefetch: 0,
             resident_groups: 1,
@@ -388,7 +392,10 @@ impl Tuning {
             units: 10,
             attention_threads: 256,
             tile: 128,
-            attention_groups: 256,
+            key_positions: 2,
+            // Somewhat more than two for each of an H200's 132 processors: 4096 positions and some are then 33 tiles for 34
+            // splits, or for 17, and none has one more than the others.
+            attention_groups: 272,
             prefetch: 0,
             resident_groups: 132,
             resident_threads: 256,

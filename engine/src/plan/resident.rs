@@ -172,8 +172,7 @@ impl Builder<'_> {
         let most = |f: fn(&Tiling) -> u32| all.iter().map(f).max().unwrap_or(0);
         let (activations, partials) = (most(|t| t.activations), most(|t| t.partials));
         let squares = most(|t| t.squares);
-        let tile = o.tuning.fused.tile;
-        let attention = attention_shape(c.heads / c.kv_heads, c.head_dim, threads, tile);
+        let attention = attention_shape(c.heads / c.kv_heads, c.head_dim, threads, &o.tuning.fused);
         if attention.threads > threads {
             let need = attention.threads;
             return Err(refuse(format!(
@@ -200,7 +199,7 @@ impl Builder<'_> {
         }
 
         let mut constants = vec![(7, activations), (8, partials), (32, squares), (37, merge)];
-        constants.extend(attention_constants(c, model.layers[0].attn_q_norm.is_some(), o.tuning.fused.tile));
+        constants.extend(attention_constants(c, model.layers[0].attn_q_norm.is_some(), &o.tuning.fused));
         constants.extend([
             (16, c.embedding),
             (17, c.q_dim()),

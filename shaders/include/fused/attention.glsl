@@ -9,7 +9,8 @@
 //
 // A short context is all latency, and a long one is all loads. So everything that does not depend on the step before (the
 // first tile of the cache, angles, the weights of QK norms) is loaded first, in `early`, the whole tile at once, and each
-// tile's loads are issued before the tile before is used. What an invocation loads of the values it also multiplies: an
+// tile's loads are issued before the tile before is used. A query is read from shared memory, where a read of four floats
+// takes as long as four reads, so an invocation uses it for the keys of several positions. What an invocation loads of the values it also multiplies: an
 // octet of dimensions, for all query heads, of every POSITION_GROUPS-th position. The merge of the splits is as wide: each
 // invocation has four neighbouring elements of a share of the splits, eight loads at a time.
 //
@@ -30,11 +31,15 @@ layout(constant_id = 12) const uint ROPE_DIM = 16;
 layout(constant_id = 13) const bool NEOX = false;  // pairs are half a rotation apart instead of neighbours
 layout(constant_id = 14) const bool QK_NORM = false;
 layout(constant_id = 15) const uint TILE = 8;      // positions a tile, at most T
+layout(constant_id = 38) const uint POSITIONS = 1; // positions of a tile whose keys an invocation has, a divisor of TILE
 
 const uint OCTETS = HEAD_DIM / 8u;
 const uint QUADS = HEAD_DIM / 4u;
-const uint DIM_GROUPS = T / TILE;                  // invocations that share a position's score
-const uint KEY_LOADS = (OCTETS + DIM_GROUPS - 1u) / DIM_GROUPS;
+const uint SLOTS = TILE / POSITIONS;               // invocations with the same octets of keys
+const uint DIM_GROUPS = T / SLOTS;                 // invocations that share a position's score
+const uint SCORE_GROUPS = T / TILE;                // and those that share making weights of them
+const uint KEY_OCTETS = (OCTETS + DIM_GROUPS - 1u) / DIM_GROUPS;
+const uint KEY_LOADS = KEY_OCTETS * POSITIONS;
 const uint POSITION_GROUPS = T / OCTETS;           // invocations that share an octet of the result
 const uint VALUE_LOADS = (TILE + POSITION_GROUPS - 1u) / POSITION_GROUPS;
 const uint MERGE_HEADS = GROUP < 2u ? GROUP : 2u;  // heads that are added up at once
@@ -45,7 +50,7 @@ const uint MERGE_STEP = GROUP > 4u ? 2u : 4u;      // loads of a quad that are i
 shared float unturned[(GROUP + 2u) * HEAD_DIM];
 shared vec4 qkv[(GROUP + 2u) * HEAD_DIM / 4u];
 shared float squares[(GROUP + 1u) * 8u];
-shared float scores[GROUP * T];
+shared float scores[GROUP * DIM_GROUPS * TILE];
 shared float weights_of[GROUP * TILE];
 shared float largest_of[GROUP * 8u];
 shared float totals[POSITION_GROUPS * MERGE_HEADS];
@@ -123,10 +128,13 @@ uint first_tile(Attention a, uint split) {
 // Issues the loads of a tile's keys. What is read at the present position or behind it is not used.
 void load_keys(Attention a, uint head, uint tile) {
     uint lane = gl_LocalInvocationID.x;
-    uint base = a.keys + head * OCTETS * a.context + min(tile + lane % TILE, a.context - 1u);
-    [[unroll]] for (uint i = 0u; i < KEY_LOADS; i++) {
-        uint o = min(lane / TILE + i * DIM_GROUPS, OCTETS - 1u);
-        tile_keys[i] = A_KEY(base + o * a.context);
+    uint base = a.keys + head * OCTETS * a.context;
+    [[unroll]] for (uint i = 0u; i < KEY_OCTETS; i++) {
+        uint o = min(lane / SLOTS + i * DIM_GROUPS, OCTETS - 1u);
+        [[unroll]] for (uint b = 0u; b < POSITIONS; b++) {
+            uint p = min(tile + lane % SLOTS + b * SLOTS, a.context - 1u);
+            tile_keys[i * POSITIONS + b] = A_KEY(base + o * a.context + p);
+        }
     }
 }
 
@@ -312,28 +320,42 @@ void attend(Attention a, uint head, uint split) {
     uint stride = deal.x * TILE;
     for (uint tile = start + split * TILE; tile <= a.position; tile += stride) {
         uint count = min(TILE, a.position + 1u - tile);
-        uint q = lane % TILE;
-        uint my_dims = lane / TILE;
-        float score[GROUP];
-        [[unroll]] for (uint j = 0u; j < GROUP; j++) {
+        uint q = lane % SLOTS;
+        uint my_dims = lane / SLOTS;
+        float score[GROUP * POSITIONS];
+        [[unroll]] for (uint j = 0u; j < GROUP * POSITIONS; j++) {
             score[j] = 0.0;
         }
-        [[unroll]] for (uint i = 0u; i < KEY_LOADS; i++) {
+        [[unroll]] for (uint i = 0u; i < KEY_OCTETS; i++) {
             uint o = my_dims + i * DIM_GROUPS;
             if (o < OCTETS) {
-                uvec4 key = tile_keys[i];
-                if (tile + q == a.position) {
-                    key = packed_octet(GROUP, o);
+                vec4 k0[POSITIONS];
+                vec4 k1[POSITIONS];
+                [[unroll]] for (uint b = 0u; b < POSITIONS; b++) {
+                    uvec4 key = tile_keys[i * POSITIONS + b];
+                    if (tile + q + b * SLOTS == a.position) {
+                        key = packed_octet(GROUP, o);
+                    }
+                    k0[b] = vec4(unpackHalf2x16(key.x), unpackHalf2x16(key.y));
+                    k1[b] = vec4(unpackHalf2x16(key.z), unpackHalf2x16(key.w));
                 }
-                vec4 k0 = vec4(unpackHalf2x16(key.x), unpackHalf2x16(key.y));
-                vec4 k1 = vec4(unpackHalf2x16(key.z), unpackHalf2x16(key.w));
                 [[unroll]] for (uint j = 0u; j < GROUP; j++) {
-                    score[j] += dot(dims(j, o, 0u), k0) + dot(dims(j, o, 1u), k1);
+                    vec4 q0 = dims(j, o, 0u);
+                    vec4 q1 = dims(j, o, 1u);
+                    [[unroll]] for (uint b = 0u; b < POSITIONS; b++) {
+                        score[j * POSITIONS + b] += dot(q0, k0[b]) + dot(q1, k1[b]);
+                    }
                 }
             }
         }
-        [[unroll]] for (uint j = 0u; j < GROUP; j++) {
-            scores[j * T + lane] = q < count ? score[j] : -3.4e38 / float(DIM_GROUPS);
+        if (my_dims < DIM_GROUPS) {
+            [[unroll]] for (uint j = 0u; j < GROUP; j++) {
+                [[unroll]] for (uint b = 0u; b < POSITIONS; b++) {
+                    uint p = q + b * SLOTS;
+                    scores[(j * DIM_GROUPS + my_dims) * TILE + p] =
+                        p < count ? score[j * POSITIONS + b] : -3.4e38 / float(DIM_GROUPS);
+                }
+            }
         }
         if (tile + stride <= a.position) {
             load_keys(a, head, tile + stride);
@@ -341,7 +363,7 @@ void attend(Attention a, uint head, uint split) {
         barrier();
         // Eight maxima a head, each of every eighth position.
         for (uint i = lane; i < GROUP * 8u; i += T) {
-            uint at = i / 8u * T + i % 8u;
+            uint at = i / 8u * DIM_GROUPS * TILE + i % 8u;
             float m = -3.4e38;
             [[unroll]] for (uint p = 0u; p < TILE; p += 8u) {
                 float sum = scores[at + p];
@@ -363,12 +385,13 @@ void attend(Attention a, uint head, uint split) {
             sum_a[j] *= shrink;
             sum_b[j] *= shrink;
             total[j] *= shrink;
-            if (my_dims == j % DIM_GROUPS) {
-                float sum = scores[j * T + q];
+            if (lane / TILE == j % SCORE_GROUPS) {
+                uint p = lane % TILE;
+                float sum = scores[j * DIM_GROUPS * TILE + p];
                 [[unroll]] for (uint g = 1u; g < DIM_GROUPS; g++) {
-                    sum += scores[j * T + g * TILE + q];
+                    sum += scores[(j * DIM_GROUPS + g) * TILE + p];
                 }
-                weights_of[j * TILE + q] = q < count ? exp(sum - now) : 0.0;
+                weights_of[j * TILE + p] = p < count ? exp(sum - now) : 0.0;
             }
         }
         barrier();
