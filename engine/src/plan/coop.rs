@@ -178,12 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_gets_the_tile_that_was_fastest_and_a_cpu_the_smallest() {
-        for rows in [1, 576, 2560, 9728] {
+    fn a_gpu_gets_the_largest_tile_that_fills_it_and_a_cpu_the_smallest() {
+        for (rows, tile_of, across) in [(1, 1, 8), (576, 1, 8), (2560, 0, 4), (9728, 0, 4)] {
             let tile = CoopTile::choose(rows, 512, NVIDIA, &Tuning::GPU, &limits(49152)).unwrap();
-            assert_eq!(tile.sizes, TILES[0]);
+            assert_eq!(tile.sizes, TILES[tile_of]);
             assert_eq!(tile.shape().workgroup, 256);
-            assert_eq!(tile.grid(rows, 512), [rows.div_ceil(64), 8]);
+            assert_eq!(tile.grid(rows, 512), [rows.div_ceil(64), across]);
         }
         let lavapipe = Fragment { m: 8, n: 8, k: 8, subgroup: 8 };
         let cpu = CoopTile::choose(9728, 512, lavapipe, &Tuning::CPU, &limits(32768)).unwrap();
