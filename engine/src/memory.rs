@@ -98,15 +98,7 @@ mod tests {
     fn check_with(available: u64) -> Result<(), TooLarge> {
         let gguf = Gguf::parse(embedded::MODEL).unwrap();
         let model = Model::from_gguf(&gguf).unwrap();
-        let limits = Limits {
-            alignment: 256,
-            range: 1 << 27,
-            allocation: 1 << 31,
-            grid: [65535, 65535],
-            workgroup: 1024,
-            shared_memory: 32768,
-            target: Limits::TARGET,
-        };
+        let limits = Limits::TYPICAL;
         let placement = plan::place(&model, &limits).unwrap();
         let options = Options::new(1024, Tuning::GPU, limits);
         let plan = plan::decode(&model, &placement, &options).unwrap();

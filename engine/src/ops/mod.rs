@@ -237,15 +237,7 @@ mod tests {
 
     /// The cases of a device with small limits and cooperative matrices.
     fn all(tuning: Tuning) -> Vec<Case> {
-        let limits = Limits {
-            alignment: 64,
-            range: 1 << 27,
-            allocation: 1 << 31,
-            grid: [65535, 65535],
-            workgroup: 256,
-            shared_memory: 32768,
-            target: Limits::TARGET,
-        };
+        let limits = Limits { alignment: 64, workgroup: 256, ..Limits::TYPICAL };
         let fragment = Fragment { m: 16, n: 16, k: 16, subgroup: 32 };
         cases::all(&tuning, &limits, Cooperative::Has(fragment))
     }

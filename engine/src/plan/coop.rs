@@ -166,15 +166,7 @@ mod tests {
     const NVIDIA: Fragment = Fragment { m: 16, n: 16, k: 16, subgroup: 32 };
 
     fn limits(shared_memory: u32) -> Limits {
-        Limits {
-            alignment: 256,
-            range: 1 << 27,
-            allocation: 1 << 31,
-            grid: [65535, 65535],
-            workgroup: 1024,
-            shared_memory,
-            target: Limits::TARGET,
-        }
+        Limits { shared_memory, ..Limits::TYPICAL }
     }
 
     #[test]

@@ -28,6 +28,20 @@ pub struct Limits {
     pub target: u64,
 }
 
+#[cfg(test)]
+impl Limits {
+    /// Those of a device like most, for tests.
+    pub(crate) const TYPICAL: Self = Self {
+        alignment: 256,
+        range: 1 << 27,
+        allocation: 1 << 31,
+        grid: [65535, 65535],
+        workgroup: 1024,
+        shared_memory: 32768,
+        target: Self::TARGET,
+    };
+}
+
 impl Limits {
     /// Alignment at which spans never share a cache line with a neighbour, whatever the device needs less.
     pub const ALIGNMENT: u64 = 256;

@@ -9,18 +9,6 @@ use crate::embedded;
 use crate::gguf::Gguf;
 use crate::model::Model;
 
-fn limits() -> Limits {
-    Limits {
-        alignment: 256,
-        range: 1 << 27,
-        allocation: 1 << 31,
-        grid: [65535, 65535],
-        workgroup: 1024,
-        shared_memory: 32768,
-        target: Limits::TARGET,
-    }
-}
-
 fn with_plan<T>(options: Options, f: impl FnOnce(&Model<'_>, &Placement, &Plan) -> T) -> T {
     let gguf = Gguf::parse(embedded::MODEL).unwrap();
     let model = Model::from_gguf(&gguf).unwrap();
@@ -30,7 +18,7 @@ fn with_plan<T>(options: Options, f: impl FnOnce(&Model<'_>, &Placement, &Plan) 
 }
 
 fn options() -> Options {
-    Options::new(256, Tuning::CPU, limits())
+    Options::new(256, Tuning::CPU, Limits::TYPICAL)
 }
 
 #[test]
@@ -156,7 +144,7 @@ fn the_chain_of_dependent_steps_is_shorter_than_the_stream() {
 fn weights_are_placed_without_overlap_and_split_at_the_allocation_limit() {
     let gguf = Gguf::parse(embedded::MODEL).unwrap();
     let model = Model::from_gguf(&gguf).unwrap();
-    let small = Limits { allocation: 300_000, ..limits() };
+    let small = Limits { allocation: 300_000, ..Limits::TYPICAL };
     let placement = place(&model, &small).unwrap();
     assert!(placement.allocations.len() > 5);
     assert!(placement.allocations.iter().all(|bytes| *bytes <= 300_000));
@@ -173,7 +161,7 @@ fn weights_are_placed_without_overlap_and_split_at_the_allocation_limit() {
 
 #[test]
 fn a_matrix_beyond_a_range_is_split_by_rows_and_each_part_has_its_own_rows_of_the_result() {
-    let small = Limits { range: 40_000, ..limits() };
+    let small = Limits { range: 40_000, ..Limits::TYPICAL };
     with_plan(Options { context: 64, limits: small, ..options() }, |model, placement, plan| {
         let parts = placement.parts(&model.output);
         assert!(parts.len() > 1 && placement.whole(&model.output).is_none());
@@ -197,7 +185,7 @@ fn a_cache_beyond_an_allocation_is_split_by_layers() {
     with_plan(options(), |_, _, plan| {
         assert_eq!(plan.buffers.iter().filter(|(space, _)| matches!(space, Space::Cache(_))).count(), 1);
     });
-    let small = Limits { allocation: 300_000, ..limits() };
+    let small = Limits { allocation: 300_000, ..Limits::TYPICAL };
     with_plan(Options { limits: small, ..options() }, |_, _, plan| {
         let caches: Vec<_> =
             plan.buffers.iter().filter(|(space, _)| matches!(space, Space::Cache(_))).collect();
@@ -210,18 +198,18 @@ fn limits_that_do_not_suffice_are_errors_that_name_the_tensor_or_step() {
     let gguf = Gguf::parse(embedded::MODEL).unwrap();
     let model = Model::from_gguf(&gguf).unwrap();
     let place_with = |limits: Limits| place(&model, &limits).unwrap_err().to_string();
-    let error = place_with(Limits { range: 2_000, ..limits() });
+    let error = place_with(Limits { range: 2_000, ..Limits::TYPICAL });
     assert!(error.contains("token_embd.weight") && error.contains("2000"), "{error}");
-    let error = place_with(Limits { allocation: 2_000, ..limits() });
+    let error = place_with(Limits { allocation: 2_000, ..Limits::TYPICAL });
     assert!(error.contains("token_embd.weight") && error.contains("allocates"), "{error}");
 
-    let placement = place(&model, &limits()).unwrap();
+    let placement = place(&model, &Limits::TYPICAL).unwrap();
     let decode_with = |options: Options| decode(&model, &placement, &options).unwrap_err().to_string();
     let error = decode_with(Options { context: 4096, ..options() });
     assert!(error.contains("4096") && error.contains("1024"), "{error}");
     let error = decode_with(Options { context: 0, ..options() });
     assert!(error.contains("context of 0"), "{error}");
-    let narrow = Limits { grid: [4, 4], ..limits() };
+    let narrow = Limits { grid: [4, 4], ..Limits::TYPICAL };
     let error = decode_with(Options { limits: narrow, ..options() });
     assert!(error.contains("workgroups"), "{error}");
 }
@@ -273,17 +261,17 @@ fn the_resident_kernel_is_refused_by_name_where_it_does_not_fit() {
         let placement = place(&model, &limits).unwrap();
         decode(&model, &placement, &Options { limits, ..*options }).map(|_| ()).unwrap_err().to_string()
     };
-    let apart = refusal(&resident, Limits { target: 1, ..limits() });
+    let apart = refusal(&resident, Limits { target: 1, ..Limits::TYPICAL });
     assert!(apart.contains("several allocations") && apart.contains("--fusion all"), "{apart}");
-    let none = refusal(&Options { features: Features::default(), ..resident }, limits());
+    let none = refusal(&Options { features: Features::default(), ..resident }, Limits::TYPICAL);
     assert!(none.contains("vulkanMemoryModel"), "{none}");
     let wide = Options { features: Features { in_step: Some(4), ..features }, ..resident };
-    let wide = refusal(&wide, limits());
+    let wide = refusal(&wide, Limits::TYPICAL);
     assert!(wide.contains("8 invocations a workgroup on a CPU driver"), "{wide}");
     let gpu = Options { tuning: Tuning::GPU, ..resident };
-    let small = refusal(&gpu, Limits { shared_memory: 24576, ..limits() });
+    let small = refusal(&gpu, Limits { shared_memory: 24576, ..Limits::TYPICAL });
     assert!(small.contains("shared memory"), "{small}");
-    let placement = place(&model, &limits()).unwrap();
+    let placement = place(&model, &Limits::TYPICAL).unwrap();
     let plan = decode(&model, &placement, &gpu).unwrap();
     assert_eq!(plan.dispatches(), 3);
     assert!(plan.failed.is_some() && plan.uploads.len() == 1);
@@ -348,7 +336,7 @@ fn is_ordered(plan: &Plan, what: &str) {
 fn a_batch_reads_nothing_before_it_is_written_and_each_conflict_has_a_barrier_between() {
     let gguf = Gguf::parse(embedded::MODEL).unwrap();
     let model = Model::from_gguf(&gguf).unwrap();
-    let placement = place(&model, &limits()).unwrap();
+    let placement = place(&model, &Limits::TYPICAL).unwrap();
     let fragment = Some(Fragment { m: 16, n: 16, k: 16, subgroup: 32 });
     for (fusion, logits, matrix) in [
         (Fusion::None, Logits::Last, None),
@@ -386,7 +374,7 @@ fn a_batch_reads_nothing_before_it_is_written_and_each_conflict_has_a_barrier_be
 fn a_batch_beyond_the_limits_is_an_error_that_says_how_much_it_takes() {
     let gguf = Gguf::parse(embedded::MODEL).unwrap();
     let model = Model::from_gguf(&gguf).unwrap();
-    let small = Limits { range: 40_000, ..limits() };
+    let small = Limits { range: 40_000, ..Limits::TYPICAL };
     let placement = place(&model, &small).unwrap();
     let options = Options { context: 64, limits: small, ..options() };
     let error = prompt(&model, &placement, &options, 512, Logits::Last).unwrap_err();
