@@ -34,15 +34,31 @@ pub(crate) struct Context<'a> {
 /// # Safety
 ///
 /// `buffer` must be live, and stay so while the context is used.
+// In registers: written to the stack and read again in other pieces, it costs each command as much as the search.
+#[inline(always)]
 pub(crate) unsafe fn context<'a>(buffer: vk::CommandBuffer) -> Option<Context<'a>> {
     // SAFETY: by the caller.
     unsafe {
-        if let Some(record) = registry().command_buffers.get(buffer) {
-            return Some(Context { buffer, device: &record.device, record: Some(record) });
+        match registry().command_buffers.get(buffer) {
+            Some(record) => Some(Context { buffer, device: &record.device, record: Some(record) }),
+            None => {
+                let device = device_of(buffer)?;
+                Some(Context { buffer, device, record: None })
+            }
         }
-        let device = registry().device(DispatchKey::of(buffer))?;
-        Some(Context { buffer, device, record: None })
     }
+}
+
+/// The device of a command buffer whose allocation was not seen.
+///
+/// # Safety
+///
+/// As for [`context`].
+#[cold]
+#[inline(never)]
+unsafe fn device_of<'a>(buffer: vk::CommandBuffer) -> Option<&'a Device> {
+    // SAFETY: by the caller.
+    unsafe { registry().device(DispatchKey::of(buffer)).map(|d| &**d) }
 }
 
 impl Context<'_> {

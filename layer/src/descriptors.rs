@@ -150,6 +150,10 @@ pub struct Set {
     /// The layout it was allocated with.
     pub layout: Arc<SetLayout>,
     slots: Box<[Cell]>,
+    /// Its number in the process; no two sets have one, whatever their handles are.
+    number: u64,
+    /// How often its contents may have changed.
+    changes: AtomicU64,
 }
 
 /// How handles in a write become places.
@@ -166,11 +170,25 @@ impl Set {
     /// An empty set.
     pub fn new(layout: Arc<SetLayout>) -> Set {
         let slots = std::iter::repeat_with(Cell::default).take(layout.slots as usize).collect();
-        Set { layout, slots }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Set { layout, slots, number: NEXT.fetch_add(1, Ordering::Relaxed), changes: AtomicU64::new(0) }
+    }
+
+    /// A name for what is in it now: no other set, and not this one with other contents, has it too.
+    #[inline]
+    pub fn contents(&self) -> [u64; 2] {
+        [self.number, self.changes.load(Ordering::Relaxed)]
+    }
+
+    /// Must be called wherever a slot is set.
+    fn change(&self) {
+        // Plain: nobody else may write the set meanwhile.
+        self.changes.store(self.changes.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Forgets the contents: something wrote to the set that the layer can't read.
     pub fn taint(&self) {
+        self.change();
         self.slots.iter().for_each(|s| s.set(Slot::Unknown));
     }
 
@@ -260,6 +278,7 @@ impl Set {
     }
 
     fn fill(&self, first: usize, contents: impl IntoIterator<Item = Slot>) {
+        self.change();
         for (place, slot) in self.slots.iter().skip(first).zip(contents) {
             place.set(slot);
         }

@@ -27,7 +27,7 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use zinc_hazard::Policy;
+use zinc_hazard::{Due, Policy};
 use zinc_report::Counts;
 
 /// Everything counted on a device.
@@ -61,9 +61,21 @@ pub struct CommandState {
     pub recorder: Recorder,
     /// Where operations are issued elsewhere than they are recorded: what is held back, and what is bound.
     pub segment: Option<Segment>,
+    /// Nobody wants more of a dispatch than what is due before it, and that follows from a pipeline and its sets.
+    quick: bool,
 }
 
 impl CommandState {
+    /// [`Recorder::repeats`], where that is all there is to do.
+    #[inline]
+    pub fn repeats<'a>(
+        &mut self,
+        pipeline: &Pipeline,
+        find: impl Fn(vk::DescriptorSet) -> Option<&'a Set>,
+    ) -> Option<Option<Due>> {
+        if self.quick { self.recorder.repeats(pipeline, find) } else { None }
+    }
+
     /// Something is recorded that can't be replayed.
     pub fn breaks_script(&mut self) {
         if let Some(segment) = &mut self.segment {
@@ -71,6 +83,9 @@ impl CommandState {
         }
     }
 }
+
+/// How many states of freed command buffers are kept.
+const SPARE_STATES: usize = 16;
 
 /// A device.
 pub struct Device {
@@ -126,6 +141,8 @@ pub struct Device {
     pub families: Table<u32>,
     /// What is submitted in place of what was recorded.
     pub replay: Replay,
+    /// Of command buffers that were freed.
+    spare_states: Mutex<Vec<CommandState>>,
     /// The sums.
     pub sums: Mutex<Sums>,
     /// Emissions since the last submission: what the mutation counts.
@@ -183,6 +200,7 @@ impl Device {
             retired_layouts: Mutex::default(),
             families: Table::default(),
             replay,
+            spare_states: Mutex::default(),
             sums: Mutex::default(),
             emissions: AtomicU64::new(0),
             failed: AtomicBool::new(false),
@@ -222,7 +240,7 @@ impl Device {
         };
         if self.failed.load(Ordering::Relaxed) {
             let recorder = Recorder::new(Policy::Stock, &[], rules);
-            return CommandState { recorder, segment: None };
+            return CommandState { recorder, segment: None, quick: false };
         }
         let shadows: Vec<Policy> = match settings.would_emit {
             true => Policy::ALL.into_iter().filter(|p| *p != settings.policy).collect(),
@@ -232,7 +250,25 @@ impl Device {
         if self.keeps_journals() {
             recorder.keep_journal();
         }
-        CommandState { recorder, segment: self.keeps_bindings().then(|| self.fresh_segment()) }
+        let segment = self.keeps_bindings().then(|| self.fresh_segment());
+        let watched = settings.would_emit || self.keeps_journals() || self.capture.is_some();
+        let quick = segment.is_none() && !watched && !self.is_tight();
+        CommandState { recorder, segment, quick }
+    }
+
+    /// The state of a command buffer that is allocated: one that another left, with its memory and what it remembers of the
+    /// last recording, since who frees command buffers and allocates them again is likely to record the same.
+    pub fn new_state(&self) -> CommandState {
+        let left = self.spare_states.lock().pop();
+        left.filter(|_| !self.has_failed()).unwrap_or_else(|| self.fresh_state())
+    }
+
+    /// Keeps the state of a command buffer that was freed, for the next one.
+    pub fn retire(&self, state: CommandState) {
+        let mut spare = self.spare_states.lock();
+        if spare.len() < SPARE_STATES {
+            spare.push(state);
+        }
     }
 
     /// Makes `state` that of a command buffer at the beginning of a recording, and keeps what memory it has.

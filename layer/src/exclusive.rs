@@ -24,6 +24,11 @@ impl<T> Exclusive<T> {
         Exclusive { busy: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
+    /// The value, which nobody shares any more.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+
     /// Runs `f` on the value; `None`, and nothing is run, when somebody is seen to be at it already.
     ///
     /// # Safety

@@ -17,8 +17,8 @@ use crate::tight::{Part, Pointed, Reach};
 use ash::vk;
 use smallvec::SmallVec;
 use std::sync::Arc;
-use zinc_hazard::{Access, Flags, Kind, Range, Stages};
-use zinc_reflect::{Binding, Class, Direction, Dispatch, Elements};
+use zinc_hazard::{Access, Flags, Key, Kind, Range, Stages};
+use zinc_reflect::{Binding, Class, Direction, Dispatch, Elements, EntryPoint};
 
 /// A descriptor set as a command buffer has it bound: handles, which are looked up when a dispatch needs them.
 #[derive(Clone, Debug)]
@@ -141,6 +141,29 @@ pub fn single(binding: &Binding) -> Option<Flags> {
         Class::StorageBuffer => Some(Flags::SHADER_STORAGE_READ),
         _ => None,
     }
+}
+
+/// The set that all bindings are in which the shader reads or writes; `None` where there are several, or none.
+pub fn only_set(shader: &EntryPoint) -> Option<u32> {
+    let mut used = shader.bindings.iter().filter(|b| b.direction.read || b.direction.write).map(|b| b.set);
+    let first = used.next()?;
+    used.all(|set| set == first).then_some(first)
+}
+
+/// What the accesses of a dispatch follow from, where the pipeline and the contents of one set are all of it. Nothing of
+/// that is derived here, so it says what it does even if they can't be resolved.
+#[inline]
+pub fn key<'a>(
+    pipeline: &Pipeline,
+    bound: &[Option<BoundSet>],
+    find: impl Fn(vk::DescriptorSet) -> Option<&'a Set>,
+) -> Option<Key> {
+    let set = bound.get(pipeline.only_set? as usize)?.as_ref()?;
+    if set.lost || set.pushed.is_some() || !set.dynamic_offsets.is_empty() {
+        return None;
+    }
+    let [number, changes] = find(set.handle)?.contents();
+    Some(Key([pipeline.number, number, changes]))
 }
 
 /// Appends what is reached by addresses of one origin.

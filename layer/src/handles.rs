@@ -5,7 +5,7 @@
 //! record, and a handle with no record is one whose creation the layer did not see, and counts as unknown.
 //!
 //! Every command that an application records looks something up, so looking up takes no lock and writes nothing that
-//! another thread reads: some four loads, however many handles are alive and whatever other threads do. That the record
+//! another thread reads: some three loads, however many handles are alive and whatever other threads do. That the record
 //! does not vanish meanwhile needs no counting either: the specification has applications keep an object alive while a
 //! call uses it ("host access to the object must be externally synchronized" for each destroying command), so whoever
 //! was passed the handle may read the record until its call returns.
@@ -17,6 +17,7 @@
 
 use ash::vk;
 use parking_lot::Mutex;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 
 const SHARDS: usize = 16;
@@ -35,28 +36,87 @@ struct Entry<T> {
     record: AtomicPtr<T>,
 }
 
-struct Array<T> {
-    entries: Box<[Entry<T>]>,
+/// Entries, a power of two of them, and the logarithm of their number in the low bits of their address: a search needs both, and
+/// loads one word.
+struct Array<T>(*mut Entry<T>);
+
+impl<T> Clone for Array<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
 }
 
+impl<T> Copy for Array<T> {}
+
+/// The bits of an array's address that are free for a logarithm; also a processor's cache line.
+const ALIGNMENT: usize = 64;
+
 impl<T> Array<T> {
+    fn layout(size: usize) -> Layout {
+        let entries = Layout::array::<Entry<T>>(size).and_then(|l| l.align_to(ALIGNMENT));
+        // As a vector of that size would.
+        entries.unwrap_or_else(|_| panic!("{size} handles do not fit into memory"))
+    }
+
+    /// An array of `size` free places, which must be a power of two.
     fn new(size: usize) -> Array<T> {
-        let free = || Entry { key: AtomicU64::new(0), record: AtomicPtr::default() };
-        Array { entries: std::iter::repeat_with(free).take(size).collect() }
+        let layout = Array::<T>::layout(size);
+        // SAFETY: the layout is not empty; zeroes are free places: key 0 and no record.
+        let entries = unsafe { alloc_zeroed(layout) };
+        if entries.is_null() {
+            handle_alloc_error(layout);
+        }
+        Array(entries.map_addr(|at| at | size.trailing_zeros() as usize).cast())
+    }
+
+    #[inline]
+    fn size(self) -> usize {
+        1 << (self.0.addr() & (ALIGNMENT - 1))
+    }
+
+    #[inline]
+    fn first(self) -> *mut Entry<T> {
+        self.0.map_addr(|at| at & !(ALIGNMENT - 1))
+    }
+
+    /// All places.
+    ///
+    /// # Safety
+    ///
+    /// The array must not be null, and not be freed while they are used.
+    unsafe fn entries<'a>(self) -> &'a [Entry<T>] {
+        // SAFETY: by the caller; all of them were made with the array.
+        unsafe { std::slice::from_raw_parts(self.first(), self.size()) }
     }
 
     /// The place of `raw`, or the free one where it would go. An array is never full.
-    fn place(&self, raw: u64) -> &Entry<T> {
-        let mask = self.entries.len() - 1;
+    ///
+    /// # Safety
+    ///
+    /// As for [`Array::entries`].
+    #[inline]
+    unsafe fn place<'a>(self, raw: u64) -> &'a Entry<T> {
+        let mask = self.size() - 1;
         let mut at = (hash(raw) >> 20) as usize & mask;
         loop {
-            let entry = &self.entries[at];
+            // SAFETY: by the caller; the mask keeps it within the array.
+            let entry = unsafe { &*self.first().add(at) };
             let key = entry.key.load(Ordering::Acquire);
             if key == raw || key == 0 {
                 return entry;
             }
             at = (at + 1) & mask;
         }
+    }
+
+    /// Frees the array; records that are in it are left alone.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Array::entries`], and it must not be used any more.
+    unsafe fn free(self) {
+        // SAFETY: allocated so.
+        unsafe { dealloc(self.first().cast(), Array::<T>::layout(self.size())) };
     }
 }
 
@@ -66,15 +126,15 @@ struct Writer<T> {
     used: usize,
     /// Arrays that readers may still be in, of any size. They are as old as the process allows, and few: a shard needs
     /// one at most of each power of two.
-    retired: Vec<*mut Array<T>>,
+    retired: Vec<Array<T>>,
 }
 
 // SAFETY: the arrays belong to the shard, whichever thread holds its lock.
 unsafe impl<T: Send> Send for Writer<T> {}
 
 struct Shard<T> {
-    /// Null until something is inserted.
-    array: AtomicPtr<Array<T>>,
+    /// An [`Array`]; null until something is inserted.
+    array: AtomicPtr<Entry<T>>,
     generation: AtomicUsize,
     writer: Mutex<Writer<T>>,
 }
@@ -88,14 +148,13 @@ impl<T> Shard<T> {
         }
     }
 
+    #[inline]
     fn find(&self, raw: u64) -> *mut T {
         loop {
             let generation = self.generation.load(Ordering::Acquire);
+            let Some(array) = self.array() else { return std::ptr::null_mut() };
             // SAFETY: arrays live as long as the shard.
-            let Some(array) = (unsafe { self.array.load(Ordering::Acquire).as_ref() }) else {
-                return std::ptr::null_mut();
-            };
-            let entry = array.place(raw);
+            let entry = unsafe { array.place(raw) };
             let found = match entry.key.load(Ordering::Acquire) == raw {
                 true => entry.record.load(Ordering::Acquire),
                 false => std::ptr::null_mut(),
@@ -107,11 +166,24 @@ impl<T> Shard<T> {
         }
     }
 
+    /// The array in use.
+    #[inline]
+    fn array(&self) -> Option<Array<T>> {
+        let array = self.array.load(Ordering::Acquire);
+        (!array.is_null()).then_some(Array(array))
+    }
+
+    /// The places of the array in use.
+    fn entries(&self) -> &[Entry<T>] {
+        // SAFETY: as in `find`.
+        self.array().map_or(&[], |array| unsafe { array.entries() })
+    }
+
     /// Puts `record` (which may be null) in the place of `raw` and returns what was there.
     fn replace(&self, writer: &mut Writer<T>, raw: u64, record: *mut T) -> *mut T {
+        let array = self.array();
         // SAFETY: as in `find`.
-        let array = unsafe { self.array.load(Ordering::Relaxed).as_ref() };
-        let known = array.map(|a| a.place(raw)).filter(|e| e.key.load(Ordering::Relaxed) == raw);
+        let known = array.map(|a| unsafe { a.place(raw) }).filter(|e| e.key.load(Ordering::Relaxed) == raw);
         if let Some(entry) = known {
             return entry.record.swap(record, Ordering::AcqRel);
         }
@@ -119,10 +191,11 @@ impl<T> Shard<T> {
             return record;
         }
         let array = match array {
-            Some(array) if 2 * (writer.used + 1) <= array.entries.len() => array,
+            Some(array) if 2 * (writer.used + 1) <= array.size() => array,
             _ => self.make_room(writer),
         };
-        let entry = array.place(raw);
+        // SAFETY: as in `find`.
+        let entry = unsafe { array.place(raw) };
         writer.used += 1;
         entry.record.store(record, Ordering::Relaxed);
         entry.key.store(raw, Ordering::Release);
@@ -130,42 +203,37 @@ impl<T> Shard<T> {
     }
 
     /// Moves what is alive into an array that is at most a quarter full.
-    fn make_room(&self, writer: &mut Writer<T>) -> &Array<T> {
-        let old = self.array.load(Ordering::Relaxed);
-        // SAFETY: as in `find`.
-        let live = || unsafe { old.as_ref() }.map_or(&[][..], |a| &a.entries).iter().filter(|e| e.is_alive());
+    fn make_room(&self, writer: &mut Writer<T>) -> Array<T> {
+        let old = self.array();
+        let live = || self.entries().iter().filter(|e| e.is_alive());
         let size = (4 * live().count()).next_power_of_two().max(LEAST);
-        // SAFETY: as in `find`; retired arrays are the shard's own.
-        let fitting = writer.retired.iter().position(|a| unsafe { (&**a).entries.len() } == size);
+        let fitting = writer.retired.iter().position(|a| a.size() == size);
         let new = match fitting {
-            None => Box::into_raw(Box::new(Array::new(size))),
+            None => Array::new(size),
             Some(at) => {
                 let again = writer.retired.swap_remove(at);
                 self.generation.fetch_add(1, Ordering::Relaxed);
                 fence(Ordering::Release);
-                // SAFETY: as above.
-                for entry in &unsafe { &*again }.entries {
+                // SAFETY: as in `find`; retired arrays are the shard's own.
+                for entry in unsafe { again.entries() } {
                     entry.key.store(0, Ordering::Relaxed);
                     entry.record.store(std::ptr::null_mut(), Ordering::Relaxed);
                 }
                 again
             }
         };
-        // SAFETY: made above, and freed only with the shard.
-        let array = unsafe { &*new };
         writer.used = 0;
         for entry in live() {
             let raw = entry.key.load(Ordering::Relaxed);
-            let to = array.place(raw);
+            // SAFETY: as in `find`; freed only with the shard.
+            let to = unsafe { new.place(raw) };
             to.record.store(entry.record.load(Ordering::Relaxed), Ordering::Relaxed);
             to.key.store(raw, Ordering::Relaxed);
             writer.used += 1;
         }
-        self.array.store(new, Ordering::Release);
-        if !old.is_null() {
-            writer.retired.push(old);
-        }
-        array
+        self.array.store(new.0, Ordering::Release);
+        writer.retired.extend(old);
+        new
     }
 }
 
@@ -177,22 +245,17 @@ impl<T> Entry<T> {
 
 impl<T> Drop for Shard<T> {
     fn drop(&mut self) {
-        let current = *self.array.get_mut();
-        if !current.is_null() {
-            // SAFETY: records and arrays come from boxes and belong to the shard, which nobody else can see any more.
-            unsafe {
-                for entry in &(*current).entries {
-                    let record = entry.record.load(Ordering::Relaxed);
-                    if !record.is_null() {
-                        drop(Box::from_raw(record));
-                    }
-                }
-                drop(Box::from_raw(current));
+        for entry in self.entries() {
+            let record = entry.record.load(Ordering::Relaxed);
+            if !record.is_null() {
+                // SAFETY: records come from boxes and belong to the shard, which nobody else can see any more.
+                drop(unsafe { Box::from_raw(record) });
             }
         }
-        for array in self.writer.get_mut().retired.drain(..) {
-            // SAFETY: as above; what is alive was moved out of it.
-            drop(unsafe { Box::from_raw(array) });
+        let current = self.array();
+        for array in self.writer.get_mut().retired.drain(..).chain(current) {
+            // SAFETY: as above; what is alive was moved out of those that are retired, or freed.
+            unsafe { array.free() };
         }
     }
 }
@@ -236,6 +299,7 @@ impl<T: Send + Sync> Table<T> {
     ///
     /// The object must not be destroyed, nor its value given to a new one, while the reference is used. By the
     /// specification that holds in any call that an application passes the handle to, until the call returns.
+    #[inline]
     pub unsafe fn get(&self, handle: impl Key) -> Option<&T> {
         let raw = handle.raw();
         // SAFETY: records are boxes that live until the handle is removed or replaced: by the caller, not now.
@@ -270,9 +334,7 @@ impl<T: Send + Sync> Table<T> {
     pub fn remove_if(&self, dead: impl Fn(&T) -> bool) {
         for shard in &self.shards {
             let _writer = shard.writer.lock();
-            // SAFETY: as in `find`.
-            let Some(array) = (unsafe { shard.array.load(Ordering::Relaxed).as_ref() }) else { continue };
-            for entry in &array.entries {
+            for entry in shard.entries() {
                 let record = entry.record.load(Ordering::Relaxed);
                 // SAFETY: under the lock nobody else frees it.
                 if unsafe { record.as_ref() }.is_some_and(&dead) {
@@ -288,10 +350,8 @@ impl<T: Send + Sync> Table<T> {
     pub fn each(&self, mut f: impl FnMut(&T)) {
         for shard in &self.shards {
             let _writer = shard.writer.lock();
-            // SAFETY: as in `find`; under the lock no record is freed.
-            let array = unsafe { shard.array.load(Ordering::Relaxed).as_ref() };
-            for entry in array.map_or(&[][..], |a| &a.entries) {
-                // SAFETY: as above.
+            for entry in shard.entries() {
+                // SAFETY: under the lock no record is freed.
                 if let Some(record) = unsafe { entry.record.load(Ordering::Relaxed).as_ref() } {
                     f(record);
                 }
@@ -366,11 +426,7 @@ mod tests {
         let places: usize = table
             .shards
             .iter()
-            .map(|s| {
-                let retired = &s.writer.lock().retired;
-                // SAFETY: the shard's own arrays.
-                retired.iter().map(|a| unsafe { (&**a).entries.len() }).sum::<usize>()
-            })
+            .map(|s| s.writer.lock().retired.iter().map(|a| a.size()).sum::<usize>())
             .sum();
         assert!(places < 16 * 4 * 2000, "{places} places in arrays kept for readers: churn must reuse them");
     }

@@ -4,7 +4,9 @@
 //! function that became core later leads to the same hook: one device offers both, and they do the same.
 
 use crate::entry::void;
-use crate::{commands as c, images as i, objects as o, pushes as p, submits as s, templates as t};
+use crate::{
+    commands as c, images as i, objects as o, pushes as p, submits as s, templates as t, transfers as x,
+};
 use ash::vk;
 use std::ffi::CStr;
 
@@ -88,9 +90,9 @@ hooks! { find;
     "vkCmdDispatch" => c::cmd_dispatch: vk::PFN_vkCmdDispatch;
     "vkCmdDispatchBase" | "vkCmdDispatchBaseKHR" => c::cmd_dispatch_base: vk::PFN_vkCmdDispatchBase;
     "vkCmdDispatchIndirect" => c::cmd_dispatch_indirect: vk::PFN_vkCmdDispatchIndirect;
-    "vkCmdCopyBuffer" => c::cmd_copy_buffer: vk::PFN_vkCmdCopyBuffer;
-    "vkCmdCopyBuffer2" | "vkCmdCopyBuffer2KHR" => c::cmd_copy_buffer2: vk::PFN_vkCmdCopyBuffer2;
-    "vkCmdFillBuffer" => c::cmd_fill_buffer: vk::PFN_vkCmdFillBuffer;
-    "vkCmdUpdateBuffer" => c::cmd_update_buffer: vk::PFN_vkCmdUpdateBuffer;
+    "vkCmdCopyBuffer" => x::cmd_copy_buffer: vk::PFN_vkCmdCopyBuffer;
+    "vkCmdCopyBuffer2" | "vkCmdCopyBuffer2KHR" => x::cmd_copy_buffer2: vk::PFN_vkCmdCopyBuffer2;
+    "vkCmdFillBuffer" => x::cmd_fill_buffer: vk::PFN_vkCmdFillBuffer;
+    "vkCmdUpdateBuffer" => x::cmd_update_buffer: vk::PFN_vkCmdUpdateBuffer;
     "vkCmdExecuteCommands" => c::cmd_execute_commands: vk::PFN_vkCmdExecuteCommands;
 }

@@ -50,3 +50,4 @@ mod templates;
 mod tight;
 mod tooling;
 mod trace;
+mod transfers;

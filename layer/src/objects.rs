@@ -520,7 +520,7 @@ pub unsafe extern "system" fn allocate_command_buffers(
                 let info = &*info;
                 for buffer in slice(buffers, info.command_buffer_count) {
                     let (device, pool) = (known.clone(), info.command_pool.as_raw());
-                    let state = Exclusive::new(device.fresh_state());
+                    let state = Exclusive::new(device.new_state());
                     let finished = Mutex::default();
                     let family = device.families.get(info.command_pool).copied();
                     let record = CommandBuffer { device, pool, family, state, finished };
@@ -539,9 +539,11 @@ pub unsafe extern "system" fn free_command_buffers(
     count: u32,
     buffers: *const vk::CommandBuffer,
 ) {
-    destroy!(device.free_command_buffers(pool, count, buffers), |_| {
+    destroy!(device.free_command_buffers(pool, count, buffers), |known| {
         for buffer in slice(buffers, count) {
-            registry().command_buffers.remove(*buffer);
+            if let Some(record) = registry().command_buffers.remove(*buffer) {
+                known.retire(record.state.into_inner());
+            }
         }
     })
 }

@@ -73,6 +73,8 @@ pub struct Pipeline {
     pub shader: Option<EntryPoint>,
     /// For each of the shader's bindings that is one buffer and no array, the flag of its reads; worked out once.
     pub single: Box<[Option<Flags>]>,
+    /// The set that all its bindings are in, where that is one.
+    pub only_set: Option<u32>,
     /// Which part of what is bound its dispatches reach, if that is asked for and can be followed.
     pub tight: Option<Tight>,
     /// Writes out of bounds may land anywhere in the buffer (rule 11).
@@ -186,10 +188,12 @@ impl Pipeline {
         }
         let single =
             shader.iter().flat_map(|shader| &shader.bindings).map(crate::footprint::single).collect();
+        let only_set = shader.as_ref().and_then(crate::footprint::only_set);
         Pipeline {
             number,
             shader,
             single,
+            only_set,
             tight,
             traits: None,
             robust_writes: robust.unwrap_or(device.robust_writes),

@@ -3,7 +3,7 @@
 //! The recorder decides and counts; it never calls Vulkan. `commands` feeds it what the application records and
 //! carries out its answers. So everything here can be tested without a driver.
 
-use crate::addresses::{Addresses, Seen};
+use crate::addresses::{Addresses, Reached, Seen};
 use crate::asked::Asked;
 use crate::descriptors::Set;
 use crate::footprint::{self, BoundSet, Rules};
@@ -13,7 +13,10 @@ use crate::script::Script;
 use crate::trace::Witnesses;
 use ash::vk;
 use std::sync::Arc;
-use zinc_hazard::{Access, Barrier, Due, Nature, Plan, Planner, Policy, Range, Step, Verdict};
+use zinc_hazard::{
+    Access, Barrier, Derived, Due, Key, Nature, Plan, Policy, Range, RepeatingPlanner as Planner, Step,
+    Verdict,
+};
 use zinc_reflect::Dispatch;
 use zinc_report::{Counts, Hazards};
 
@@ -86,7 +89,6 @@ pub struct Recorder {
     counted: Counts,
     /// Of the secondary command buffers executed.
     executed: Counts,
-    scratch: Vec<Access>,
     /// Where addresses led.
     seen: Seen,
     /// Everything as recorded and as issued, where somebody wants to know.
@@ -120,7 +122,6 @@ impl Recorder {
             conditional: false,
             counted: Counts::default(),
             executed: Counts::default(),
-            scratch: Vec::new(),
             seen: Seen::default(),
             journal: None,
         }
@@ -198,6 +199,7 @@ impl Recorder {
     }
 
     /// The application asks for a barrier.
+    #[inline]
     pub fn asked(&mut self, asked: Asked) -> Answer {
         if self.rendering || asked.pass_through {
             self.counted.barriers_passed_through += 1;
@@ -220,6 +222,23 @@ impl Recorder {
         }
     }
 
+    /// The dispatch of what is bound comes next, if it is the one that the last recording had here: what must be emitted before
+    /// it. `find` looks a set up. `None` says nothing. Not where a journal is kept, or other policies are counted.
+    #[inline]
+    pub fn repeats<'a>(
+        &mut self,
+        pipeline: &Pipeline,
+        find: impl Fn(vk::DescriptorSet) -> Option<&'a Set>,
+    ) -> Option<Option<Due>> {
+        debug_assert!(self.journal.is_none() && self.shadows.is_empty());
+        if self.conditional {
+            return None;
+        }
+        let before = self.planner.repeats(footprint::key(pipeline, &self.bound.sets, find)?, true)?;
+        self.counted.dispatches += 1;
+        Some(before)
+    }
+
     /// A dispatch comes next, of `pipeline`, which is bound if it is known, and of the sets that are; `find` looks one up.
     /// `arguments` is what an indirect dispatch reads; `grid` the first workgroup and their number, where tight ranges
     /// are wanted and they are known, with the device's addresses.
@@ -231,72 +250,38 @@ impl Recorder {
         grid: Option<(Workgroups, &Addresses)>,
     ) -> Step {
         self.counted.dispatches += 1;
-        let mut accesses = std::mem::take(&mut self.scratch);
-        accesses.clear();
-        // What can't be seen might hand data to others while it runs.
-        let mut nature = Nature::Stays;
-        if self.looks_at_accesses() {
-            let resolved = match pipeline {
-                Some(pipeline) => {
-                    nature = match &pipeline.shader {
-                        Some(shader) if shader.synchronising => Nature::Synchronises,
-                        Some(_) => Nature::Movable,
-                        None => Nature::Stays,
-                    };
-                    let Bound { sets, push_constants, .. } = &self.bound;
-                    let dispatch = grid.map(|((base, groups), _)| Dispatch { push_constants, groups, base });
-                    let (seen, granule) = (&mut self.seen, self.rules.granule);
-                    let place = |reached| match grid {
-                        Some((_, addresses)) => seen.place(addresses, reached, granule),
-                        None => Range::Anywhere,
-                    };
-                    let dispatch = dispatch.as_ref();
-                    footprint::of_dispatch(pipeline, sets, find, self.rules, dispatch, place, &mut accesses)
-                }
-                None => Err(footprint::Unresolved),
+        // Tight ranges follow from more than a pipeline and a set, and so does what a predicate or arguments add.
+        let plain = grid.is_none() && arguments.is_none() && !self.conditional;
+        let key = pipeline.filter(|_| plain).and_then(|p| footprint::key(p, &self.bound.sets, &find));
+        let (bound, rules, seen) = (&self.bound, self.rules, &mut self.seen);
+        let (unknown, conditional) = (&mut self.counted.unknown_operations, self.conditional);
+        let derive = |accesses: &mut Vec<Access>| {
+            let place = |reached| match grid {
+                Some((_, addresses)) => seen.place(addresses, reached, rules.granule),
+                None => Range::Anywhere,
             };
-            if resolved.is_err() {
-                self.counted.unknown_operations += 1;
-                accesses.clear();
-                accesses.extend(footprint::unknown_dispatch());
-            }
+            let workgroups = grid.map(|(workgroups, _)| workgroups);
+            let derived = derive_dispatch(pipeline, (bound, find, rules), workgroups, place, accesses);
+            *unknown += u64::from(!derived.lasting);
             accesses.extend(arguments);
-            if self.conditional {
+            if conditional {
                 accesses.push(footprint::predicate());
             }
-        }
-        let step = self.operation(What::Dispatch(pipeline.map(|p| p.number)), &accesses, nature);
-        self.scratch = accesses;
-        step
+            derived
+        };
+        let what = What::Dispatch(pipeline.map(|p| p.number));
+        operation((&mut self.planner, &mut self.shadows, &mut self.journal), (Some(what), key), derive)
     }
 
     /// A copy, fill or update comes next; `fill` says what it touches, given the granule.
     pub fn transfer(&mut self, fill: impl FnOnce(u64, &mut Vec<Access>)) -> Step {
         self.counted.transfers += 1;
-        let mut accesses = std::mem::take(&mut self.scratch);
-        accesses.clear();
-        if self.looks_at_accesses() {
-            fill(self.rules.granule, &mut accesses);
-        }
-        let step = self.operation(journal::transfer(&accesses), &accesses, Nature::Movable);
-        self.scratch = accesses;
-        step
-    }
-
-    fn looks_at_accesses(&mut self) -> bool {
-        self.journal.is_some() || self.each().any(|planner| planner.needs_accesses())
-    }
-
-    fn operation(&mut self, what: What, accesses: &[Access], nature: Nature) -> Step {
-        if let Some(journal) = &mut self.journal {
-            journal.operation(what, nature, accesses);
-        }
-        let dispatch = matches!(what, What::Dispatch(_));
-        let mut first = None;
-        for planner in self.each() {
-            first.get_or_insert(planner.operation_of(nature, accesses, dispatch));
-        }
-        first.unwrap_or_default()
+        let granule = self.rules.granule;
+        let derive = |accesses: &mut Vec<Access>| {
+            fill(granule, accesses);
+            Derived { nature: Nature::Movable, lasting: true }
+        };
+        operation((&mut self.planner, &mut self.shadows, &mut self.journal), (None, None), derive)
     }
 
     /// Something that the layer does not model comes next: what is returned must be emitted before it.
@@ -382,4 +367,63 @@ impl Recorder {
             would_emit: self.shadows.iter().map(|s| (s.policy(), with(s, 0))).collect(),
         }
     }
+}
+
+/// What a dispatch does, as far as it can be seen, and how far it may be moved.
+fn derive_dispatch<'a>(
+    pipeline: Option<&Pipeline>,
+    (bound, find, rules): (&Bound, impl Fn(vk::DescriptorSet) -> Option<&'a Set>, Rules),
+    workgroups: Option<Workgroups>,
+    place: impl FnMut(Reached) -> Range,
+    accesses: &mut Vec<Access>,
+) -> Derived {
+    // What can't be seen might hand data to others while it runs.
+    let mut nature = Nature::Stays;
+    let resolved = match pipeline {
+        Some(pipeline) => {
+            nature = match &pipeline.shader {
+                Some(shader) if shader.synchronising => Nature::Synchronises,
+                Some(_) => Nature::Movable,
+                None => Nature::Stays,
+            };
+            let Bound { sets, push_constants, .. } = bound;
+            let dispatch = workgroups.map(|(base, groups)| Dispatch { push_constants, groups, base });
+            footprint::of_dispatch(pipeline, sets, find, rules, dispatch.as_ref(), place, accesses)
+        }
+        None => Err(footprint::Unresolved),
+    };
+    if resolved.is_err() {
+        accesses.clear();
+        accesses.extend(footprint::unknown_dispatch());
+    }
+    Derived { nature, lasting: resolved.is_ok() }
+}
+
+/// Tells everyone who wants to know of an operation, a transfer if it is not said `what`; the answer is that of the policy
+/// in force. Its accesses are derived if somebody looks at them.
+fn operation(
+    (planner, shadows, journal): (&mut Planner, &mut [Planner], &mut Option<Box<Journal>>),
+    (what, key): (Option<What>, Option<Key>),
+    derive: impl FnOnce(&mut Vec<Access>) -> Derived,
+) -> Step {
+    let dispatch = what.is_some();
+    if journal.is_none() && shadows.is_empty() {
+        return planner.operation(key, dispatch, derive);
+    }
+    let mut accesses = Vec::new();
+    let derived = derive(&mut accesses);
+    if let Some(journal) = journal {
+        let what = what.unwrap_or_else(|| journal::transfer(&accesses));
+        journal.operation(what, derived.nature, &accesses);
+    }
+    let tell = |planner: &mut Planner| {
+        planner.operation(None, dispatch, |out| {
+            out.extend_from_slice(&accesses);
+            derived
+        })
+    };
+    for shadow in shadows {
+        tell(shadow);
+    }
+    tell(planner)
 }

@@ -75,6 +75,62 @@ fn two_devices_of_two_instances_know_nothing_of_each_other() {
 }
 
 #[test]
+fn what_a_recording_has_in_common_with_the_last_one_changes_no_answer() {
+    let app = app();
+    let kernel = Kernel::new(&app);
+    let b: [vk::Buffer; 6] = std::array::from_fn(|_| app.buffer(256));
+    let mut all = [[b[0], b[1]], [b[0], b[2]], [b[0], b[3]], [b[2], b[4]]].map(|pair| kernel.set(&app, pair));
+    let commands = app.commands();
+    let again = |all: &[vk::DescriptorSet; 4]| record(&app, &kernel, commands, all);
+    for _ in 0..3 {
+        assert_eq!(again(&all), RECORDED);
+    }
+    app.write(all[3], &[b[0], b[4]]);
+    assert_eq!(again(&all), "1 B 2 3 4 B", "the same set no longer reads what the second wrote");
+    app.write(all[3], &[b[0], b[5]]);
+    assert_eq!(again(&all), "1 B 2 3 4 B", "and so it is with other contents of which the same follows");
+    app.write(all[3], &[b[3], b[5]]);
+    assert_eq!(again(&all), "1 B 2 3 B 4 B");
+    // SAFETY: as in `mock`.
+    unsafe {
+        let copy = vk::CopyDescriptorSet::default().src_set(all[0]).dst_set(all[3]).descriptor_count(1);
+        app.device.update_descriptor_sets(&[], &[copy]);
+    }
+    assert_eq!(again(&all), "1 B 2 3 4 B", "a copy changes a set, too");
+    all.swap(1, 3);
+    assert_eq!(again(&all), "1 B 2 3 4 B", "other sets");
+    all[3] = kernel.set(&app, [b[5], b[4]]);
+    assert_eq!(again(&all), "1 B 2 3 B 4 B", "a set that there was not");
+    let other = Kernel::new(&app);
+    assert_eq!(record(&app, &other, commands, &all), "1 B 2 3 B 4 B", "another pipeline");
+}
+
+#[test]
+fn command_buffers_that_are_allocated_again_owe_nothing_to_those_that_were_freed() {
+    let app = app();
+    let kernel = Kernel::new(&app);
+    let (all, mut others) = (sets(&app, &kernel), sets(&app, &kernel));
+    others.swap(1, 2);
+    // SAFETY: as in `mock`.
+    unsafe {
+        let pool = app.device.create_command_pool(&vk::CommandPoolCreateInfo::default(), None).unwrap();
+        for round in 0..20 {
+            let commands = app.commands_of(pool, vk::CommandBufferLevel::PRIMARY).unwrap();
+            let (sets, expected) = if round % 3 == 1 { (&others, "1 B 2 3 B 4 B") } else { (&all, RECORDED) };
+            match round % 5 {
+                // Freed in the middle of a recording.
+                4 => {
+                    app.begin(commands);
+                    kernel.dispatch(&app, commands, sets[0], 1);
+                }
+                _ => assert_eq!(record(&app, &kernel, commands, sets), expected, "round {round}"),
+            }
+            app.device.free_command_buffers(pool, &[commands]);
+        }
+    }
+}
+
+#[test]
 fn the_layer_is_the_first_of_the_tools_that_are_active() {
     let app = app();
     assert_eq!(app.tools(None), (vk::Result::SUCCESS, 1, String::new()));

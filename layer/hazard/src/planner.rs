@@ -74,6 +74,42 @@ pub struct Counts {
     pub hazards: Hazards,
 }
 
+/// What barriers are counted in. Barriers that are held back are in `asked` only, until something decides on them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Books {
+    /// Asked since the last emission.
+    held: u64,
+    pub(crate) counts: Counts,
+}
+
+impl Books {
+    /// A barrier was asked for and is held back.
+    pub fn hold(&mut self) {
+        self.counts.asked += 1;
+        self.held += 1;
+    }
+
+    /// A deferred barrier was emitted, if one was due.
+    pub fn due(&mut self, due: Option<Cause>) {
+        let Some(cause) = due else { return };
+        self.counts.emitted += 1;
+        self.counts.elided += self.held.saturating_sub(1);
+        self.held = 0;
+        self.counts.hazards.add(cause);
+    }
+
+    /// Whatever is still held orders nothing that is not ordered already.
+    pub fn flushed(&mut self) {
+        self.counts.elided += std::mem::take(&mut self.held);
+    }
+
+    /// A barrier was passed on as it is.
+    pub fn pass_through(&mut self) {
+        self.counts.asked += 1;
+        self.counts.emitted += 1;
+    }
+}
+
 /// How far an operation may be from where it was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nature {
@@ -102,9 +138,7 @@ pub struct Planner {
     /// Only where barriers are deferred: the other policies look at no access.
     tracker: Option<Tracker>,
     whole: Option<Whole>,
-    /// Asked since the last emission.
-    held: u64,
-    counts: Counts,
+    books: Books,
 }
 
 impl Planner {
@@ -117,7 +151,7 @@ impl Planner {
             planned: None,
             explains: false,
         });
-        Planner { policy, tracker, whole, held: 0, counts: Counts::default() }
+        Planner { policy, tracker, whole, books: Books::default() }
     }
 
     /// From now on plans say what became of each asked barrier.
@@ -134,8 +168,7 @@ impl Planner {
             whole.stretch.clear();
             whole.planned = None;
         }
-        self.held = 0;
-        self.counts = Counts::default();
+        self.books = Books::default();
     }
 
     /// The policy it decides by.
@@ -171,24 +204,24 @@ impl Planner {
 
     /// The application asks for `barrier`.
     pub fn asked(&mut self, barrier: Barrier) -> Verdict {
-        self.counts.asked += 1;
         if let Some(whole) = &mut self.whole {
             whole.stretch.asked(barrier);
-            self.held += 1;
+            self.books.hold();
             return Verdict::Hold;
         }
         match (self.policy, &mut self.tracker) {
             (_, Some(tracker)) => {
                 tracker.asked(barrier);
-                self.held += 1;
+                self.books.hold();
                 Verdict::Hold
             }
             (Policy::None, None) => {
-                self.counts.elided += 1;
+                self.books.counts.asked += 1;
+                self.books.counts.elided += 1;
                 Verdict::Drop
             }
             (_, None) => {
-                self.counts.emitted += 1;
+                self.books.pass_through();
                 Verdict::Emit
             }
         }
@@ -197,8 +230,7 @@ impl Planner {
     /// The application asks for something that must be passed on as it is (a layout transition, say), after a
     /// [`Planner::flush`] and before a [`Planner::restart`].
     pub fn passed_through(&mut self) {
-        self.counts.asked += 1;
-        self.counts.emitted += 1;
+        self.books.pass_through();
     }
 
     /// An operation with these accesses comes next; `dispatch` says whether it is a dispatch.
@@ -217,12 +249,12 @@ impl Planner {
         }
         let flushed = if nature == Nature::Synchronises { self.flush() } else { None };
         let before = self.tracker.as_mut().and_then(|t| t.operation(accesses));
-        self.count(before);
+        self.books.due(before.map(|due| due.cause));
         let before = flushed.or(before);
         let after = (self.policy == Policy::Every && dispatch).then_some(Barrier::FULL);
         if after.is_some() {
-            self.counts.added += 1;
-            self.counts.emitted += 1;
+            self.books.counts.added += 1;
+            self.books.counts.emitted += 1;
         }
         Step { before, after }
     }
@@ -237,17 +269,17 @@ impl Planner {
                 true => Arc::new(whole.stretch.plan(whole.freedom)),
                 false => whole.stretch.recall(whole.freedom),
             };
-            self.counts.emitted += plan.emissions.len() as u64;
-            self.counts.elided += std::mem::take(&mut self.held).saturating_sub(plan.emissions.len() as u64);
-            plan.emissions.iter().for_each(|emission| self.counts.hazards.add(emission.witness.cause));
+            let (books, emitted) = (&mut self.books, plan.emissions.len() as u64);
+            books.counts.emitted += emitted;
+            books.counts.elided += std::mem::take(&mut books.held).saturating_sub(emitted);
+            plan.emissions.iter().for_each(|emission| books.counts.hazards.add(emission.witness.cause));
             whole.stretch.clear();
             whole.planned = Some(plan);
             return None;
         }
         let due = self.tracker.as_mut().and_then(Tracker::flush);
-        self.count(due);
-        // Whatever is still held orders nothing that is not ordered already.
-        self.counts.elided += std::mem::take(&mut self.held);
+        self.books.due(due.map(|due| due.cause));
+        self.books.flushed();
         due
     }
 
@@ -260,15 +292,7 @@ impl Planner {
 
     /// The counts so far. Barriers that are held back are in `asked` only, until something decides on them.
     pub fn counts(&self) -> Counts {
-        self.counts
-    }
-
-    fn count(&mut self, due: Option<Due>) {
-        let Some(due) = due else { return };
-        self.counts.emitted += 1;
-        self.counts.elided += self.held.saturating_sub(1);
-        self.held = 0;
-        self.counts.hazards.add(due.cause);
+        self.books.counts
     }
 }
 

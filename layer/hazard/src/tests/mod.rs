@@ -16,7 +16,7 @@
 //!
 //! `cargo test -p zinc-hazard -- --nocapture` prints how many programs were walked and which one catches which fault.
 
-mod budget;
+pub(crate) mod budget;
 mod definition;
 mod enumerate;
 mod examples;
@@ -24,6 +24,6 @@ mod exhaustive;
 mod faults;
 mod heaviest;
 mod minimal;
-mod programs;
-mod random;
+pub(crate) mod programs;
+pub(crate) mod random;
 mod whole;
