@@ -102,15 +102,23 @@ impl Cell {
     const NOTHING: u64 = 3;
     const UNKNOWN: u64 = 4;
 
-    fn set(&self, slot: Slot) {
-        let put = |words: &[u64]| self.0.iter().zip(words).for_each(|(w, v)| w.store(*v, Ordering::Relaxed));
+    /// Says whether that changed anything.
+    fn set(&self, slot: Slot) -> bool {
+        let put = |words: &[u64]| {
+            let mut changed = false;
+            for (place, value) in self.0.iter().zip(words) {
+                changed |= place.load(Ordering::Relaxed) != *value;
+                place.store(*value, Ordering::Relaxed);
+            }
+            changed
+        };
         match slot {
             Slot::Empty => put(&[Cell::EMPTY]),
             Slot::Nothing => put(&[Cell::NOTHING]),
             Slot::Unknown => put(&[Cell::UNKNOWN]),
             Slot::Bytes(Extent::Anywhere) => put(&[Cell::ANYWHERE]),
             Slot::Bytes(Extent::Bytes { memory, start, size, buffer }) => {
-                put(&[Cell::BYTES, memory.0, start, size.unwrap_or(vk::WHOLE_SIZE), buffer.0, buffer.1]);
+                put(&[Cell::BYTES, memory.0, start, size.unwrap_or(vk::WHOLE_SIZE), buffer.0, buffer.1])
             }
         }
     }
@@ -152,7 +160,7 @@ pub struct Set {
     slots: Box<[Cell]>,
     /// Its number in the process; no two sets have one, whatever their handles are.
     number: u64,
-    /// How often its contents may have changed.
+    /// How often its contents have changed.
     changes: AtomicU64,
 }
 
@@ -180,16 +188,18 @@ impl Set {
         [self.number, self.changes.load(Ordering::Relaxed)]
     }
 
-    /// Must be called wherever a slot is set.
-    fn change(&self) {
-        // Plain: nobody else may write the set meanwhile.
-        self.changes.store(self.changes.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    /// Puts contents into slots, the only way there is. Who writes a set anew often writes what was in it.
+    fn put_slots<'a>(&self, slots: impl Iterator<Item = (&'a Cell, Slot)>) {
+        let changed = slots.fold(false, |changed, (place, slot)| place.set(slot) | changed);
+        if changed {
+            // Plain: nobody else may write the set meanwhile.
+            self.changes.store(self.changes.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
     }
 
     /// Forgets the contents: something wrote to the set that the layer can't read.
     pub fn taint(&self) {
-        self.change();
-        self.slots.iter().for_each(|s| s.set(Slot::Unknown));
+        self.put_slots(self.slots.iter().map(|place| (place, Slot::Unknown)));
     }
 
     /// Takes in a `VkWriteDescriptorSet`.
@@ -278,10 +288,7 @@ impl Set {
     }
 
     fn fill(&self, first: usize, contents: impl IntoIterator<Item = Slot>) {
-        self.change();
-        for (place, slot) in self.slots.iter().skip(first).zip(contents) {
-            place.set(slot);
-        }
+        self.put_slots(self.slots.iter().skip(first).zip(contents));
     }
 
     /// Takes in a `VkCopyDescriptorSet` from `source`, which may be the set itself.
@@ -440,9 +447,38 @@ mod tests {
         assert_eq!(cell.get(), Slot::Empty);
         let all = [Slot::Bytes(bytes(None)), Slot::Bytes(Extent::Anywhere), Slot::Nothing, Slot::Unknown];
         for slot in all.into_iter().chain([Slot::Empty, Slot::Bytes(bytes(Some(16)))]) {
-            cell.set(slot);
+            assert!(cell.set(slot), "{slot:?} was not there");
             assert_eq!(cell.get(), slot);
+            assert!(!cell.set(slot), "{slot:?} was there");
         }
+    }
+
+    #[test]
+    fn contents_have_a_name_that_changes_when_they_do_and_only_then() {
+        let layout = Arc::new(SetLayout::new(&[(0, Type::STORAGE_BUFFER, 3)], false));
+        let (a, b) = (Set::new(layout.clone()), Set::new(layout));
+        assert_ne!(a.contents(), b.contents(), "two sets, though nothing is in either");
+        let mut names = vec![a.contents()];
+        let mut is_new = |set: &Set| {
+            let name = set.contents();
+            let new = !names.contains(&name);
+            names.push(name);
+            new
+        };
+        write(&a, 0, 0, &[1, 2, 3]);
+        assert!(is_new(&a));
+        write(&a, 0, 0, &[1, 2, 3]);
+        assert!(!is_new(&a), "the same again");
+        write(&a, 0, 2, &[4]);
+        assert!(is_new(&a), "the last of three");
+        write(&b, 0, 0, &[1, 2, 3]);
+        let copy = vk::CopyDescriptorSet::default().descriptor_count(3);
+        a.copy(&b, &copy);
+        assert!(is_new(&a), "also if these were its contents before");
+        a.copy(&b, &copy);
+        assert!(!is_new(&a));
+        a.taint();
+        assert!(is_new(&a));
     }
 
     #[test]
@@ -490,7 +526,9 @@ mod tests {
             let number = bindings.last().unwrap().0;
             for (slot, ordinary) in slots {
                 let set = Set::new(layout.clone());
-                set.slots.iter().for_each(|place| place.set(slot));
+                for place in &set.slots {
+                    place.set(slot);
+                }
                 for granule in [1, 48, 64] {
                     let mut seen = Vec::new();
                     set.visit(number, None, &[], |slot, dynamic| {

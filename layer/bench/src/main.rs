@@ -11,7 +11,7 @@ mod world;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use measure::Case;
+use measure::{Case, Stream};
 use std::path::PathBuf;
 use world::World;
 
@@ -54,6 +54,10 @@ struct Args {
     #[arg(long)]
     short: bool,
 
+    /// Only the rows of this stream, for a profiler
+    #[arg(long, value_name = "STREAM", value_enum)]
+    only: Option<Stream>,
+
     /// Where the JSON goes
     #[arg(long, value_name = "PATH")]
     json: Option<PathBuf>,
@@ -86,7 +90,9 @@ fn run(args: &Args) -> Result<()> {
         (world.name.clone(), world.most_bindings)
     };
     let mut rows = Vec::new();
-    for case in Case::all(args.dispatches, args.most, args.short) {
+    let mut cases = Case::all(args.dispatches, args.most, args.short);
+    cases.retain(|case| args.only.is_none_or(|only| case.stream == only));
+    for case in cases {
         if case.bindings > most_bindings {
             eprintln!(
                 "layer-bench: {case}: left out, the device has {most_bindings} storage buffers at most"

@@ -3,21 +3,26 @@
 use crate::world::{Objects, World};
 use anyhow::{Context, Result};
 use ash::vk;
+use clap::ValueEnum;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use std::fmt;
 use std::sync::Barrier;
 
 /// What a recording does. Each dispatch binds a pipeline and a set, pushes constants, dispatches, and asks for a barrier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stream {
     /// Each dispatch reads what the one before it wrote: every barrier is needed.
     Chain,
     /// The same, and each set is written anew before it is bound, as llama.cpp does.
     ChainRewritten,
+    /// The chain, begun somewhere else each time: nothing that the layer remembers of the last recording is of use.
+    ChainUnlike,
     /// No dispatch touches what another writes: no barrier is needed.
     Independent,
+    /// The same, and no barrier is asked for: what is left if all of them go.
+    Unasked,
 }
 
 /// One row's parameters.
@@ -42,7 +47,9 @@ impl fmt::Display for Case {
         let name = match self.stream {
             Stream::Chain => "chain",
             Stream::ChainRewritten => "chain, sets rewritten",
+            Stream::ChainUnlike => "chain, never the same",
             Stream::Independent => "independent",
+            Stream::Unasked => "independent, no barrier asked",
         };
         let Case { buffers, sets, bindings, threads, .. } = self;
         write!(f, "{name}, {buffers} buffers, {sets} sets, {bindings} bindings, {threads} threads")
@@ -58,7 +65,9 @@ impl Case {
         let mut all = vec![
             base,
             Case { stream: Stream::ChainRewritten, ..base },
+            Case { stream: Stream::ChainUnlike, ..base },
             Case { stream: Stream::Independent, ..base },
+            Case { stream: Stream::Unasked, ..base },
         ];
         if !short {
             all.extend([10, 1_000, 100_000].map(|buffers| Case { buffers, ..base }));
@@ -198,7 +207,7 @@ impl<'a> Arm<'a> {
         let own = |number: usize| (4 + number) * spread % buffers.max(5);
         self.objects.write(self.objects.sets[set], |binding| match self.case.stream {
             _ if binding == last => own(number + 1),
-            Stream::Chain | Stream::ChainRewritten if binding == 0 => own(number),
+            Stream::Chain | Stream::ChainRewritten | Stream::ChainUnlike if binding == 0 => own(number),
             _ => binding as usize % 4,
         });
     }
@@ -242,16 +251,21 @@ impl<'a> Arm<'a> {
             }
             let began = now();
             device.begin_command_buffer(buffer, &vk::CommandBufferBeginInfo::default())?;
-            for i in 0..self.case.dispatches {
-                let at = self.set(i);
-                if self.case.stream == Stream::ChainRewritten {
+            let (dispatches, stream) = (self.case.dispatches, self.case.stream);
+            let first =
+                if stream == Stream::ChainUnlike { (began as u64 / 1000) as u32 % dispatches } else { 0 };
+            for i in 0..dispatches {
+                let at = self.set((first + i) % dispatches);
+                if stream == Stream::ChainRewritten {
                     self.write(at);
                 }
                 device.cmd_push_constants(buffer, objects.layout, vk::ShaderStageFlags::COMPUTE, 0, &[0; 64]);
                 device.cmd_bind_pipeline(buffer, compute, objects.pipeline);
                 device.cmd_bind_descriptor_sets(buffer, compute, objects.layout, 0, &[objects.sets[at]], &[]);
                 device.cmd_dispatch(buffer, 1, 1, 1);
-                device.cmd_pipeline_barrier(buffer, stage, stage, none, &barrier, &[], &[]);
+                if stream != Stream::Unasked {
+                    device.cmd_pipeline_barrier(buffer, stage, stage, none, &barrier, &[], &[]);
+                }
             }
             device.end_command_buffer(buffer)?;
             Ok((now() - began) / f64::from(self.case.dispatches))
