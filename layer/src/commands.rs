@@ -331,8 +331,8 @@ fn may_hand_over(pipeline: Option<&Pipeline>) -> bool {
     pipeline.and_then(|p| p.shader.as_ref()).is_none_or(|shader| shader.synchronising)
 }
 
-/// Whether the dispatch of what is bound is the one that the last recording of this buffer had here; then what is due before
-/// it was emitted, and nothing else need be done. Most dispatches of applications that record again end here.
+/// Whether the dispatch of what is bound is the one that the last recording of this buffer had here, or the policy does not
+/// look at dispatches; then what is due before it was emitted, and nothing else need be done. Most dispatches end here.
 ///
 /// # Safety
 ///
@@ -341,10 +341,16 @@ fn may_hand_over(pipeline: Option<&Pipeline>) -> bool {
 unsafe fn repeats(context: &Context<'_>) -> bool {
     let device = context.device;
     let quick = |state: &mut CommandState| {
+        if !state.is_quick() {
+            return None;
+        }
+        if state.recorder.passes() {
+            return Some(());
+        }
         // SAFETY: as in `dispatch`.
         let (pipeline, find) =
             unsafe { (device.pipelines.get(state.recorder.bound.pipeline)?, |set| device.sets.get(set)) };
-        let due = state.repeats(pipeline, find)?;
+        let due = state.recorder.repeats(pipeline, find)?;
         if let Some(due) = due {
             context.emit(state, due.barrier);
         }

@@ -27,7 +27,7 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use zinc_hazard::{Due, Policy};
+use zinc_hazard::Policy;
 use zinc_report::Counts;
 
 /// Everything counted on a device.
@@ -61,19 +61,14 @@ pub struct CommandState {
     pub recorder: Recorder,
     /// Where operations are issued elsewhere than they are recorded: what is held back, and what is bound.
     pub segment: Option<Segment>,
-    /// Nobody wants more of a dispatch than what is due before it, and that follows from a pipeline and its sets.
     quick: bool,
 }
 
 impl CommandState {
-    /// [`Recorder::repeats`], where that is all there is to do.
+    /// Whether nobody wants more of a dispatch than what is due before it, and that follows from a pipeline and its sets.
     #[inline]
-    pub fn repeats<'a>(
-        &mut self,
-        pipeline: &Pipeline,
-        find: impl Fn(vk::DescriptorSet) -> Option<&'a Set>,
-    ) -> Option<Option<Due>> {
-        if self.quick { self.recorder.repeats(pipeline, find) } else { None }
+    pub fn is_quick(&self) -> bool {
+        self.quick
     }
 
     /// Something is recorded that can't be replayed.

@@ -222,6 +222,16 @@ impl Recorder {
         }
     }
 
+    /// A dispatch comes next, if it can be anything: under a policy that neither looks at dispatches nor adds anything. Says
+    /// whether it does. Not where a journal is kept, or other policies are counted.
+    #[inline]
+    pub fn passes(&mut self) -> bool {
+        debug_assert!(self.journal.is_none() && self.shadows.is_empty());
+        let indifferent = matches!(self.planner.policy(), Policy::Stock | Policy::None);
+        self.counted.dispatches += u64::from(indifferent);
+        indifferent
+    }
+
     /// The dispatch of what is bound comes next, if it is the one that the last recording had here: what must be emitted before
     /// it. `find` looks a set up. `None` says nothing. Not where a journal is kept, or other policies are counted.
     #[inline]
