@@ -10,6 +10,8 @@
 //! broken run made infinite or undefined is `null` in JSON, which has no such numbers, and reads back as NaN: a
 //! document of a broken run must still be readable.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::profile::fit::Fit;
@@ -396,6 +398,9 @@ pub struct MicroRow {
     pub bytes: u64,
     /// The unfused steps that it stands for, microseconds together, where there are such.
     pub parts_us: Option<f64>,
+    /// What the driver says of its kernel, by the driver's own names; `null` where it does not tell.
+    #[serde(default)]
+    pub driver: Option<BTreeMap<String, u64>>,
 }
 
 /// All kinds of steps with one tuning.

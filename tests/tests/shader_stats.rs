@@ -7,7 +7,7 @@
 
 use std::process::Command;
 
-use zinc_tests::artefacts::{repository, shader_stats, sweep};
+use zinc_tests::artefacts::{engine, repository, shader_stats, sweep};
 use zinc_tests::oracle::not_run;
 use zinc_tests::shims;
 
@@ -78,4 +78,39 @@ fn a_spill_in_the_table_is_seen() {
     assert_eq!(differing(&row("0"), &row("3")), [row("3").trim_end()]);
     assert!(known_to_spill("`persistent_q4_0` on honeykrisp-shim"));
     assert!(!known_to_spill("`fused_matvec_q4_0` on honeykrisp-shim"));
+}
+
+/// The rows of `engine micro`, run by `program` with `arguments` before.
+fn micro(program: &std::path::Path, arguments: &[&std::ffi::OsStr]) -> Vec<serde_json::Value> {
+    let mut command = Command::new(program);
+    let output = command.args(arguments).args(["micro", "--json", "--reps", "1"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    result["tunings"][0]["rows"].as_array().unwrap().clone()
+}
+
+#[test]
+fn micro_shows_registers_and_spills_where_the_driver_tells_and_says_so_where_it_does_not() {
+    let test = "micro_shows_registers_and_spills_where_the_driver_tells_and_says_so_where_it_does_not";
+    let silent = micro(&engine(), &[]);
+    assert!(silent.len() > 5 && silent.iter().all(|row| row["driver"].is_null()), "{silent:?}");
+    if !shims::are_here(&sweep(), test, &["radv-shim:gfx1201", "honeykrisp-shim"]) {
+        return;
+    }
+    for (driver, registers, spills) in
+        [("radv-shim:gfx1201", "VGPRs", "Spilled VGPRs"), ("honeykrisp-shim", "GPRs", "Spills")]
+    {
+        let engine = engine();
+        let rows = micro(&sweep(), &["on".as_ref(), driver.as_ref(), "--".as_ref(), engine.as_os_str()]);
+        assert_eq!(rows.len(), silent.len(), "on {driver}");
+        for row in &rows {
+            assert!(row["driver"][registers].as_u64().is_some_and(|n| n > 0), "on {driver}: {row}");
+            assert_eq!(row["driver"][spills].as_u64(), Some(0), "on {driver}: {row}");
+        }
+        let of = |step: &str| {
+            let row = rows.iter().find(|row| row["step"] == step).unwrap();
+            row["driver"][registers].as_u64().unwrap()
+        };
+        assert!(of("attention") > of("token_embd"), "on {driver}: the numbers of two kernels are told apart");
+    }
 }

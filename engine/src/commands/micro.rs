@@ -10,7 +10,7 @@ use std::rc::Rc;
 use zinc_shaders as k;
 
 use super::{
-    device_line, identity, model_line, open_device, open_model, parse, print_json, print_text, progress,
+    device_line, identity, model_line, open_device_by, open_model, parse, print_json, print_text, progress,
 };
 use crate::cli::{Common, MicroArgs};
 use crate::decode::{self, Session, Setup};
@@ -70,7 +70,7 @@ pub(super) fn execute(common: &Common, args: &MicroArgs) -> Result<(), Error> {
     let model =
         Model::from_gguf(&gguf).map_err(|source| Error::Model { name: file.source().to_owned(), source })?;
     let context = super::context(&model, args.depth, 1)?;
-    let device = open_device(common)?;
+    let device = open_device_by(common, Device::that_tells)?;
     let mut texts = vec![String::new()];
     texts.extend(args.tuning.iter().cloned());
     let parse_one = |text: &String| {
@@ -88,7 +88,7 @@ pub(super) fn execute(common: &Common, args: &MicroArgs) -> Result<(), Error> {
     let mut measured = Vec::new();
     for (text, tuning) in texts.into_iter().zip(tunings) {
         let mut session = plain.beside(&device, &model, context, &setup(Fusion::All, tuning))?;
-        measured.push(fused(&mut session, args, &model, text, &parts)?);
+        measured.push(fused(&mut session, (&device, args, &model), text, &parts)?);
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -180,8 +180,7 @@ fn unfused(session: &mut Session, depth: u32, reps: u32) -> Result<BTreeMap<&'st
 
 fn fused(
     session: &mut Session,
-    args: &MicroArgs,
-    model: &Model<'_>,
+    (device, args, model): (&Device, &MicroArgs, &Model<'_>),
     tuning: String,
     parts: &BTreeMap<&'static str, f64>,
 ) -> Result<MicroTuning, Error> {
@@ -204,6 +203,10 @@ fn fused(
         let each = f64::from(rounds) * places.len() as f64;
         let us = median(program, &places, args.depth + 1, rounds, args.reps)?;
         let weights = super::profile::weight_bytes(&program.plan().steps[places[0]]);
+        let driver = match &program.plan().steps[places[0]].work {
+            Work::Dispatch(dispatch) => device.account(dispatch).map_err(decode::Error::from)?,
+            Work::Copy { .. } => None,
+        };
         rows.push(MicroRow {
             step: name.to_owned(),
             shape,
@@ -211,6 +214,7 @@ fn fused(
             us: Spread { median: us.median / each, lo: us.lo / each, hi: us.hi / each, n: us.n },
             bytes: if name == "attention" { kv } else { weights },
             parts_us: parts.get(name).copied(),
+            driver,
         });
     }
     let all: Vec<usize> = (0..program.plan().steps.len()).collect();
@@ -250,6 +254,24 @@ fn table(r: &results::Micro) -> String {
                 row.parts_us.map_or("-".to_owned(), |us| format!("{us:.2}"))
             ));
         }
+        lines.extend(told(&tuning.rows));
     }
     lines.join("\n")
+}
+
+/// What of the driver's account matters for speed: what a kernel holds in registers, and what did not fit.
+fn told(rows: &[MicroRow]) -> Vec<String> {
+    const WORDS: [&str; 7] = ["register", "gpr", "spill", "fill", "scratch", "stack", "local"];
+    let matters = |name: &str| WORDS.iter().any(|word| name.to_lowercase().contains(word));
+    let mut lines = Vec::new();
+    for row in rows {
+        let Some(driver) = &row.driver else { continue };
+        let some: Vec<_> =
+            driver.iter().filter(|(name, _)| matters(name)).map(|(name, n)| format!("{name} {n}")).collect();
+        lines.push(format!("driver      {}, {}: {}", row.step, row.shape, some.join(", ")));
+    }
+    if lines.is_empty() {
+        lines.push("driver      does not tell what it made of the kernels".to_owned());
+    }
+    lines
 }

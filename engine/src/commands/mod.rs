@@ -35,7 +35,7 @@ use crate::plan;
 use crate::progress::count as progress;
 use crate::results::{self, DeviceKind};
 use crate::tokenizer::Tokenizer;
-use crate::vk::{Device, Instance, choose};
+use crate::vk::{self, Device, Instance, Physical, choose};
 
 /// Runs the command that was asked for.
 pub fn execute(cli: &Cli) -> Result<(), Error> {
@@ -132,11 +132,19 @@ fn context(model: &Model<'_>, depth: u32, tokens: u32) -> Result<u32, Error> {
 
 /// Opens the device that the options name, and says so if it is none to measure speed on.
 fn open_device(common: &Common) -> Result<Rc<Device>, Error> {
+    open_device_by(common, Device::new)
+}
+
+/// As [`open_device`], made by `open`.
+fn open_device_by(
+    common: &Common,
+    open: impl FnOnce(Rc<Instance>, Physical) -> Result<Rc<Device>, vk::Error>,
+) -> Result<Rc<Device>, Error> {
     let instance = Instance::new()?;
     let mut physical = instance.devices()?;
     let described: Vec<_> = physical.iter().map(|p| p.device.clone()).collect();
     let index = choose(&described, common.device.as_ref(), common.require.map(Into::into))?;
-    let device = Device::new(instance, physical.swap_remove(index))?;
+    let device = open(instance, physical.swap_remove(index))?;
     if device.describe().kind == DeviceKind::Cpu {
         remark(&format!(
             "note: {} is a CPU driver: its rates say nothing about any GPU",

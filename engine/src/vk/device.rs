@@ -8,6 +8,7 @@ use ash::ext::debug_utils;
 use ash::vk;
 use zinc_shaders::{Kernel, capability};
 
+use super::account::{self, Accounts};
 use super::calibrate::{self, Clocks};
 use super::cooperative;
 use super::error::During;
@@ -25,6 +26,8 @@ pub struct Device {
     pub(super) physical: Physical,
     /// Where the device's clock can be read together with the host's.
     pub(super) clocks: Option<Clocks>,
+    /// Where the driver is to tell what it made of kernels, and can.
+    pub(super) accounts: Option<Accounts>,
     /// Set when a submission never finished: objects may then still be in use, and destroying them would be undefined.
     abandoned: Cell<bool>,
     names: Option<debug_utils::Device>,
@@ -36,6 +39,15 @@ impl Device {
     /// optional features that kernels use, where it has them;
     /// robustBufferAccess stays off, so that nothing but the bound ranges says what a kernel touches.
     pub fn new(instance: Rc<Instance>, physical: Physical) -> Result<Rc<Self>, Error> {
+        Self::open(instance, physical, false)
+    }
+
+    /// As [`Device::new`], with the extension that [`Device::account`] needs, if the device has it.
+    pub fn that_tells(instance: Rc<Instance>, physical: Physical) -> Result<Rc<Self>, Error> {
+        Self::open(instance, physical, true)
+    }
+
+    fn open(instance: Rc<Instance>, physical: Physical, tells: bool) -> Result<Rc<Self>, Error> {
         requirements::check(&physical.caps)?;
         let family = physical.caps.compute_family.unwrap_or(0);
         let queues =
@@ -64,10 +76,20 @@ impl Device {
         if cooperative {
             info = info.push_next(&mut matrix).push_next(&mut half).push_next(&mut size);
         }
-        let extensions: Vec<_> = [(clocks, calibrate::EXTENSION), (cooperative, cooperative::EXTENSION)]
-            .into_iter()
-            .filter_map(|(there, name)| there.then_some(name.as_ptr()))
-            .collect();
+        let tells = tells && account::has(&instance, physical.handle);
+        let mut executables = vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR::default()
+            .pipeline_executable_info(true);
+        if tells {
+            info = info.push_next(&mut executables);
+        }
+        let extensions: Vec<_> = [
+            (clocks, calibrate::EXTENSION),
+            (cooperative, cooperative::EXTENSION),
+            (tells, account::EXTENSION),
+        ]
+        .into_iter()
+        .filter_map(|(there, name)| there.then_some(name.as_ptr()))
+        .collect();
         info = info.enabled_extension_names(&extensions);
         // SAFETY: the handle comes from this instance; `info` and what it points to live until the call returns.
         let raw =
@@ -77,9 +99,21 @@ impl Device {
         // SAFETY: as for create_device.
         let memory = unsafe { instance.raw.get_physical_device_memory_properties(physical.handle) };
         let clocks = clocks.then(|| Clocks::new(&instance.raw, &raw));
+        let accounts = tells.then(|| Accounts::new(&instance.raw, &raw));
         let abandoned = Cell::new(false);
         let names = instance.names.then(|| debug_utils::Device::new(&instance.raw, &raw));
-        Ok(Rc::new(Self { raw, queue, family, memory, physical, clocks, abandoned, names, instance }))
+        Ok(Rc::new(Self {
+            raw,
+            queue,
+            family,
+            memory,
+            physical,
+            clocks,
+            accounts,
+            abandoned,
+            names,
+            instance,
+        }))
     }
 
     /// Gives a pipeline the name of its kernel, for whoever looks at what the engine does from outside (`zinc-barrier explain`).

@@ -18,6 +18,17 @@ pub(super) struct Pipeline {
     pub(super) set_layout: vk::DescriptorSetLayout,
 }
 
+impl Pipeline {
+    /// Nothing yet.
+    fn null() -> Self {
+        Self {
+            pipeline: vk::Pipeline::null(),
+            layout: vk::PipelineLayout::null(),
+            set_layout: vk::DescriptorSetLayout::null(),
+        }
+    }
+}
+
 /// What tells pipelines apart: kernel, shape, further constants.
 type Key = (&'static str, Shape, Vec<(u32, u32)>);
 
@@ -50,12 +61,9 @@ impl Pipelines {
             return Ok(*pipeline);
         }
         self.device.check_kernel(dispatch.kernel)?;
-        let mut pipeline = Pipeline {
-            pipeline: vk::Pipeline::null(),
-            layout: vk::PipelineLayout::null(),
-            set_layout: vk::DescriptorSetLayout::null(),
-        };
-        if let Err(error) = build(&self.device, dispatch, self.null, &mut pipeline) {
+        let mut pipeline = Pipeline::null();
+        let flags = vk::PipelineCreateFlags::empty();
+        if let Err(error) = build(&self.device, dispatch, (self.null, flags), &mut pipeline) {
             destroy(&self.device, &pipeline);
             return Err(error);
         }
@@ -64,7 +72,41 @@ impl Pipelines {
     }
 }
 
-fn build(device: &Device, dispatch: &Dispatch, null: bool, out: &mut Pipeline) -> Result<(), Error> {
+/// A pipeline that is in no program.
+pub(super) struct Unshared<'a> {
+    device: &'a Device,
+    made: Pipeline,
+}
+
+impl<'a> Unshared<'a> {
+    /// That of a dispatch.
+    pub(super) fn new(
+        device: &'a Device,
+        dispatch: &Dispatch,
+        flags: vk::PipelineCreateFlags,
+    ) -> Result<Self, Error> {
+        let mut own = Self { device, made: Pipeline::null() };
+        build(device, dispatch, (false, flags), &mut own.made)?;
+        Ok(own)
+    }
+
+    pub(super) fn pipeline(&self) -> vk::Pipeline {
+        self.made.pipeline
+    }
+}
+
+impl Drop for Unshared<'_> {
+    fn drop(&mut self) {
+        destroy(self.device, &self.made);
+    }
+}
+
+fn build(
+    device: &Device,
+    dispatch: &Dispatch,
+    (null, flags): (bool, vk::PipelineCreateFlags),
+    out: &mut Pipeline,
+) -> Result<(), Error> {
     let (kernel, shape) = (dispatch.kernel, dispatch.shape);
     let bindings: Vec<_> = (0..kernel.bindings.len() as u32)
         .map(|binding| {
@@ -116,7 +158,7 @@ fn build(device: &Device, dispatch: &Dispatch, null: bool, out: &mut Pipeline) -
         stage =
             stage.flags(vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS).push_next(&mut subgroup);
     }
-    let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(out.layout)];
+    let info = [vk::ComputePipelineCreateInfo::default().flags(flags).stage(stage).layout(out.layout)];
     // SAFETY: as above; the workgroup size was checked against the device's limits with its tuning.
     let made = unsafe { device.raw.create_compute_pipelines(vk::PipelineCache::null(), &info, None) };
     // SAFETY: a module is not needed once its pipelines are made.
