@@ -32,6 +32,7 @@ Examples:
   engine perplexity --ctx 256 --tokens 2048   how well the model predicts held-out text
   engine perplexity --json | jq .decode       rates and counts, for programs
   engine bench --depth 512 -n 64 --reps 10    how fast it decodes there
+  engine ladder --rungs naive,tracked,all     what each lever is worth, side by side
   engine ops                                  every kernel against plain code on the CPU
   engine export --type f32 model-f32.gguf     the same weights without quantisation
   engine fetch smollm2-135m                   get a model that answers; then --model smollm2-135m
@@ -65,6 +66,8 @@ pub enum Command {
     Perplexity(PerplexityArgs),
     /// Measure the decode rate at a depth, several times.
     Bench(BenchArgs),
+    /// Measure one lever after the other in one run: counts, CPU and GPU time, rate, digest.
+    Ladder(LadderArgs),
     /// Show where a token's time goes on the device, step by step.
     Profile(ProfileArgs),
     /// Measure each kind of step alone, fused and unfused, against the memory's own speed.
@@ -168,6 +171,26 @@ pub struct BenchArgs {
     /// How tokens reach the device.
     #[command(flatten)]
     pub levers: LeverArgs,
+}
+
+/// Options of `ladder`.
+#[derive(Debug, Args)]
+pub struct LadderArgs {
+    /// Tokens in the sequence before the clock starts.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub depth: u32,
+    /// Tokens timed in each repetition.
+    #[arg(short = 'n', long, default_value_t = 32, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub tokens: u32,
+    /// Repetitions, each of which goes through all rungs; one more, before them, is not counted.
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub reps: u32,
+    /// Only these rungs; ratios are to the first of them [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
+    pub rungs: Option<Vec<String>>,
+    /// A rung of your own, by options of `bench`: "mine=--fusion all --tuning tile=64"; may be given several times.
+    #[arg(long, value_name = "NAME=OPTIONS")]
+    pub rung: Vec<String>,
 }
 
 /// Options of `profile`.

@@ -383,6 +383,54 @@ pub struct Profile {
     pub rows: Vec<ProfileRow>,
 }
 
+/// One rung of `engine ladder`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LadderRung {
+    /// Its name.
+    pub name: String,
+    /// The options of `engine bench` that it is.
+    pub options: String,
+    /// vkCmdDispatch calls in one token's command buffers.
+    pub dispatches: u64,
+    /// vkCmdPipelineBarrier calls there.
+    pub barriers: u64,
+    /// vkQueueSubmit calls for one token; less than one where many tokens are submitted at once.
+    pub submits: f64,
+    /// As [`Decode::cpu_us_per_token`], of the last repetition.
+    pub cpu_us: f64,
+    /// A token on the device's own clock, microseconds; `null` where a token is not one submission of one recording.
+    pub gpu_us: Option<f64>,
+    /// Tokens a second.
+    pub tok_s: Option<Spread>,
+    /// That over the first rung's, formed within each repetition.
+    pub ratio: Option<Spread>,
+    /// BLAKE3 of the logits of a greedy text of 16 tokens; `null` where kernels compute nothing.
+    pub digest: Option<String>,
+    /// Why this device can't have it.
+    pub failed: Option<String>,
+}
+
+/// Result of `engine ladder`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ladder {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// `ladder`.
+    pub command: String,
+    /// Version of this engine.
+    pub engine_version: String,
+    /// The device.
+    pub device: Device,
+    /// The weights.
+    pub model: Model,
+    /// Tokens in the sequence before the clock starts.
+    pub depth: u64,
+    /// Tokens timed in each repetition.
+    pub tokens: u64,
+    /// In the order in which they were measured.
+    pub rungs: Vec<LadderRung>,
+}
+
 /// One kind of step in `engine micro`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MicroRow {

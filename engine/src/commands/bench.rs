@@ -110,16 +110,20 @@ fn prompt_rate(
 
 /// What each repetition does.
 #[derive(Clone, Copy)]
-struct Run {
-    vocabulary: u32,
-    depth: u32,
-    tokens: u32,
-    ahead: bool,
+pub(super) struct Run {
+    /// Tokens that there are.
+    pub vocabulary: u32,
+    /// Tokens in the sequence before the clock starts.
+    pub depth: u32,
+    /// Tokens timed.
+    pub tokens: u32,
+    /// Whether the device chooses them.
+    pub ahead: bool,
 }
 
 impl Run {
     /// Token number `i`. What the tokens are makes no difference to the time.
-    fn token(&self, i: u32) -> u32 {
+    pub fn token(&self, i: u32) -> u32 {
         (u64::from(i) * 7919 % u64::from(self.vocabulary)) as u32
     }
 
@@ -129,7 +133,7 @@ impl Run {
     }
 
     /// Fills the sequence up to the depth.
-    fn fill(&self, session: &mut Session) -> Result<(), Error> {
+    pub fn fill(&self, session: &mut Session) -> Result<(), Error> {
         if self.ahead && self.depth > 0 {
             session.ahead(self.token(0), self.depth, false)?;
         }
@@ -140,7 +144,7 @@ impl Run {
     }
 
     /// The timed steps, from the depth on.
-    fn once(&self, session: &mut Session) -> Result<(), Error> {
+    pub fn once(&self, session: &mut Session) -> Result<(), Error> {
         session.rewind(self.depth);
         session.restart_clock();
         if self.ahead {

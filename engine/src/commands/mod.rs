@@ -4,6 +4,7 @@ mod bench;
 mod export;
 mod fetch;
 mod info;
+mod ladder;
 mod micro;
 mod ops;
 mod output;
@@ -43,6 +44,7 @@ pub fn execute(cli: &Cli) -> Result<(), Error> {
         Command::Run(args) => run::execute(&cli.common, args),
         Command::Perplexity(args) => perplexity::execute(&cli.common, args),
         Command::Bench(args) => bench::execute(&cli.common, args),
+        Command::Ladder(args) => ladder::execute(&cli.common, args),
         Command::Profile(args) => profile::execute(&cli.common, args),
         Command::Micro(args) => micro::execute(&cli.common, args),
         Command::Ops(args) => ops::execute(&cli.common, args),

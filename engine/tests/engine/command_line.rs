@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use zinc_engine::quant::WeightType;
-use zinc_engine::results::{Bench, DeviceKind, Info, Ops, Perplexity, Run};
+use zinc_engine::results::{Bench, DeviceKind, Info, Ladder, LadderRung, Ops, Perplexity, Run};
 
 use crate::support::{Tiny, assert_fails, command, engine, stdout, text};
 
@@ -275,4 +275,44 @@ fn help_teaches() {
     for word in ["engine info", "--model", "--device", "--require", "--json", "Exit status"] {
         assert!(help.contains(word), "{word} is not in the help");
     }
+}
+
+#[test]
+fn a_ladder_measures_each_rung_beside_the_first_and_hashes_what_it_computes() {
+    let rungs = "naive,each,realloc-op,tracked,all,all-ahead,all-null,persistent";
+    let own = "mine=--fusion all --barriers every";
+    let args = ["ladder", "--rungs", rungs, "--rung", own, "-n", "3", "--reps", "2", "--json"];
+    let result: Ladder = json(&args);
+    let names: Vec<_> = result.rungs.iter().map(|rung| rung.name.as_str()).collect();
+    assert_eq!(names.join(","), format!("{rungs},mine"));
+    let of = |name: &str| -> &LadderRung { result.rungs.iter().find(|rung| rung.name == name).unwrap() };
+    let naive = of("naive");
+    assert_eq!((naive.barriers, naive.submits), (naive.dispatches + 1, 1.0));
+    assert_eq!(naive.ratio.map(|ratio| (ratio.lo, ratio.hi, ratio.n)), Some((1.0, 1.0, 2)));
+    assert!(naive.tok_s.is_some_and(|rate| rate.lo > 0.0) && naive.cpu_us > 0.0);
+    assert!(naive.gpu_us.is_some_and(|us| us > 0.0), "the device's clock");
+    for same in ["each", "realloc-op", "tracked"] {
+        assert_eq!(of(same).digest, naive.digest, "{same}");
+    }
+    assert_ne!(of("all").digest, naive.digest, "fused sums are in another order");
+    assert_eq!(of("all-ahead").digest, of("all").digest);
+    assert_eq!(of("mine").digest, of("all").digest);
+    assert_eq!(of("realloc-op").submits, naive.barriers as f64);
+    assert!(of("tracked").barriers < naive.barriers && of("all").dispatches < naive.dispatches / 3);
+    assert!((of("all-ahead").submits - 1.0 / 3.0).abs() < 1e-9);
+    assert_eq!((of("all-null").digest.as_ref(), of("each").gpu_us), (None, None));
+    let persistent = of("persistent");
+    let why = persistent.failed.as_ref().expect("the resident kernel does not do 192 columns");
+    assert!(why.contains("persistent") && persistent.tok_s.is_none(), "{why}");
+
+    let shown = stdout(&engine(&["ladder", "--rungs", "tracked,persistent", "-n", "1", "--reps", "1"]));
+    for words in
+        ["| tracked ", "| persistent ", "--barriers tracked", "persistent: not measured: ", "1 digests"]
+    {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    assert_fails(&engine(&["ladder", "--rungs", "steep"]), 2, &["steep", "all-ahead"]);
+    assert_fails(&engine(&["ladder", "--rung", "mine=--fusion bogus"]), 2, &["mine", "bogus", "persistent"]);
+    assert_fails(&engine(&["ladder", "--rung", "mine"]), 2, &["--rung", "mine"]);
+    assert_fails(&engine(&["ladder", "--rung", "mine=--sequences 4"]), 2, &["mine", "one sequence"]);
 }

@@ -191,6 +191,7 @@ fn what_repeats_is_not_decided_again_and_what_differs_is_from_there_on() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "some hundred thousand barriers")]
 fn a_recording_beyond_the_log_is_decided_without_it_and_so_is_what_decides_otherwise() {
     let mut planner = RepeatingPlanner::new(Policy::AliasOnly);
     for _ in 0..2 {
