@@ -184,7 +184,7 @@ fn make(
     })
 }
 
-/// The digest of the logits of a greedy text; none where nothing is computed.
+/// The digest of the logits of a greedy text; none where nothing is computed, on purpose or because the device does not.
 fn hashed(rung: &mut Made, options: &str) -> Result<Option<String>, Error> {
     if read(options).is_ok_and(|levers| levers.null_kernels) {
         return Ok(None);
@@ -198,9 +198,14 @@ fn hashed(rung: &mut Made, options: &str) -> Result<Option<String>, Error> {
             token = argmax(session.step(token)?);
         }
     }
-    let digest = session.digest();
+    let digest = (!is_blank(session.logits())).then(|| session.digest());
     session.reset();
-    Ok(Some(digest))
+    Ok(digest)
+}
+
+/// Whether logits are all one number, as no model's are: a driver that executes nothing leaves what was there.
+fn is_blank(logits: &[f32]) -> bool {
+    logits.iter().all(|logit| logit.to_bits() == logits[0].to_bits())
 }
 
 /// Fills a row with what was measured; `base` is the first rung's rates.
@@ -301,6 +306,16 @@ fn verdict(rungs: &[LadderRung]) -> String {
             })
             .to_owned()
     };
+    let computes = |r: &&LadderRung| r.failed.is_none() && !r.options.contains("--null-kernels");
+    let blank: Vec<_> =
+        rungs.iter().filter(computes).filter(|r| r.digest.is_none()).map(|r| r.name.as_str()).collect();
+    if !blank.is_empty() {
+        return format!(
+            "WARNING: the logits are all one number in {}: nothing was computed there (a driver that only records?). \
+             Counts and CPU us stand; rates, GPU us and digests mean nothing.",
+            blank.join(", ")
+        );
+    }
     let hashed: Vec<_> =
         rungs.iter().filter_map(|r| Some((fusion(r), r.digest.as_ref()?, &r.name))).collect();
     let differing: Vec<_> = hashed
@@ -335,6 +350,15 @@ mod tests {
             assert!(RUNGS[..i].iter().all(|(other, _)| other != name), "{name}");
         }
         assert!(read("--fusion everything").unwrap_err().contains("everything"));
+    }
+
+    #[test]
+    fn logits_of_a_device_that_computes_nothing_have_no_digest_and_that_is_said() {
+        assert!(is_blank(&[0.0; 4]) && !is_blank(&[0.0, -0.0]) && !is_blank(&[1.0, 1.0, 2.0]));
+        let blank = LadderRung { digest: None, ..rung("a", "--record each", "") };
+        let null = LadderRung { digest: None, ..rung("null", "--null-kernels", "") };
+        assert!(verdict(&[blank, null.clone()]).contains("one number in a: nothing was computed"));
+        assert!(verdict(&[rung("a", "", "1"), null]).starts_with("1 digests"), "on purpose");
     }
 
     #[test]

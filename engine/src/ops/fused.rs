@@ -8,7 +8,7 @@ use zinc_shaders as k;
 
 use super::Case;
 use super::cases::{FLIP, Maker, U, bytes, some};
-use crate::plan::{Crew, Cut as Work, Shape, Tiling, attention_shape, attention_threads, key_positions};
+use crate::plan::{Crew, Cut as Work, Shape, Tiling, attention_shape, fitting_attention, key_positions};
 use crate::quant::{SUPER_BLOCK, WeightType, dequantize_row};
 use crate::reference;
 
@@ -291,8 +291,9 @@ impl Maker {
         }
 
         let t = self.tuning.fused;
-        let threads = attention_threads(group as u32, a.head_dim, &t);
-        let shape = attention_shape(group as u32, a.head_dim, threads, &t);
+        // Where it does not fit at all, the case says so.
+        let shape = fitting_attention(group as u32, a.head_dim, &t, &self.limits)
+            .unwrap_or_else(|| attention_shape(group as u32, a.head_dim, t.attention_threads, &t));
         let splits = (t.attention_groups / a.kv_heads).clamp(1, a.context.div_ceil(t.tile));
         let bits = |v: &[half::f16]| v.iter().flat_map(|h| h.to_le_bytes()).collect::<Vec<u8>>();
         let parts = vec![0u8; 4 * (a.heads * splits * (a.head_dim + 4)) as usize];

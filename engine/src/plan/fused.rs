@@ -13,7 +13,7 @@
 use zinc_shaders as k;
 
 use super::decode::{Builder, Slots};
-use super::layout::Arena;
+use super::layout::{Arena, Limits};
 use super::tile::{Crew, Tiling, Work as Cut};
 use super::{Dispatch, Error, FusedTuning, Options, Reach, Shape, Space, Span, Step, Work};
 use crate::model::{Activation, Config, Layer, Matrix, Pairing};
@@ -118,19 +118,29 @@ pub(super) fn splits(c: &Config, options: &Options) -> u32 {
 pub(super) fn fuses_attention(c: &Config, options: &Options) -> bool {
     let t = options.tuning.fused;
     let group = c.heads / c.kv_heads;
-    let shape = attention_shape(group, c.head_dim, attention_threads(group, c.head_dim, &t), &t);
     options.fusion.parts().attention
         && c.head_dim.is_multiple_of(8)
-        && c.heads / c.kv_heads <= MOST_GROUP
-        && shape.threads <= options.limits.workgroup
-        && shape.shared_bytes + 4 * shape.merge_floats <= options.limits.shared_memory
+        && group <= MOST_GROUP
+        && fitting_attention(group, c.head_dim, &t, &options.limits).is_some()
 }
 
-/// Invocations of a workgroup of attention in a dispatch of its own. Many narrow heads: half the invocations hold as much
-/// each, and merge less. The resident kernel has one size for all steps.
-pub(crate) fn attention_threads(group: u32, head_dim: u32, tuning: &FusedTuning) -> u32 {
+/// The attention kernel in a dispatch of its own, with as many invocations as the tuning asks for, or half of them as often as it
+/// takes to fit into a device's workgroups and their shared memory; none if it does not. Many narrow heads: half the invocations hold
+/// as much each, and merge less. The resident kernel has one size for all steps.
+pub(crate) fn fitting_attention(
+    group: u32,
+    head_dim: u32,
+    tuning: &FusedTuning,
+    limits: &Limits,
+) -> Option<AttentionShape> {
     let most = tuning.attention_threads;
-    if group >= 4 && head_dim <= 64 { most.min(128) } else { most }
+    let most = if group >= 4 && head_dim <= 64 { most.min(128) } else { most };
+    std::iter::successors(Some(most), |threads| Some(threads / 2).filter(|threads| *threads >= 32))
+        .map(|threads| attention_shape(group, head_dim, threads, tuning))
+        .find(|shape| {
+            let shared = shape.shared_bytes + 4 * shape.merge_floats;
+            shape.threads <= limits.workgroup && shared <= limits.shared_memory
+        })
 }
 
 /// Sizes of the attention kernel.
@@ -489,8 +499,8 @@ impl Builder<'_> {
         let (c, f) = (self.config, self.fused);
         let t = self.options.tuning.fused;
         let group = c.heads / c.kv_heads;
-        let threads = attention_threads(group, c.head_dim, &t);
-        let threads = attention_shape(group, c.head_dim, threads, &t).threads;
+        let shape = fitting_attention(group, c.head_dim, &t, &self.options.limits);
+        let threads = shape.expect("attention is fused where it fits").threads;
         let splits = splits(c, self.options);
         let context = self.options.context;
         let window = c.layer_window(index).unwrap_or(context);
@@ -574,4 +584,31 @@ pub(super) fn fused_kernel(stem: &str, ty: crate::quant::WeightType, native_dot:
     let plain = if native_dot || !ty.is_quantized() { "" } else { "_plain" };
     let name = format!("{stem}_{}{plain}", ty.to_string().to_lowercase());
     k::Kernel::by_name(&name).expect("the shaders have a build for each format")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Tuning;
+
+    #[test]
+    fn attention_takes_fewer_invocations_where_it_would_not_fit_else() {
+        let tuning = Tuning::GPU.fused;
+        let threads = |group, head_dim, shared_memory| {
+            let limits = Limits { shared_memory, workgroup: 1024, ..Limits::TYPICAL };
+            fitting_attention(group, head_dim, &tuning, &limits).map(|shape| {
+                let bytes = shape.shared_bytes + 4 * shape.merge_floats;
+                assert!(bytes <= shared_memory, "{bytes} bytes of {shared_memory}");
+                shape.threads
+            })
+        };
+        // Qwen3-4B: 48 KB on an NVIDIA H200, 64 on RADV, 32 on an M1, where it was planned unfused.
+        assert_eq!(threads(4, 128, 49_152), Some(256));
+        assert_eq!(threads(4, 128, 32_768), Some(128));
+        assert_eq!(threads(4, 64, 49_152), Some(128), "many narrow heads");
+        assert_eq!(threads(2, 128, 32_768), Some(256));
+        assert_eq!(threads(8, 256, 16_384), None);
+        let few = Limits { workgroup: 128, ..Limits::TYPICAL };
+        assert_eq!(fitting_attention(2, 64, &tuning, &few).map(|shape| shape.threads), Some(128));
+    }
 }

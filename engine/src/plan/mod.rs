@@ -28,7 +28,7 @@ pub use coop::{CoopTuning, Cooperative, Fragment};
 pub use decode::{Options, decode};
 pub(crate) use decode::{get_rows_dispatch, matvec_dispatch, rope_tables};
 pub use fused::{Fusion, Parts};
-pub(crate) use fused::{attention_shape, attention_threads, key_positions};
+pub(crate) use fused::{attention_shape, fitting_attention, key_positions};
 pub(crate) use kernels::Family;
 pub use layout::{Arena, Arenas, Limits, Part, Placed, Placement, place};
 pub use prompt::{Logits, batch_bytes, prompt};
