@@ -67,10 +67,40 @@ fn barrier(app: &App, objects: &Objects, commands: vk::CommandBuffer, rng: &mut 
 ///
 /// The driver's.
 pub fn command(app: &App, objects: &Objects, one: Commands, rng: &mut Rng) -> Result<(), vk::Result> {
+    let what = rng.u32(0..40);
+    command_of(what, app, objects, one, rng)
+}
+
+/// Begins, records some commands that `seed` decides, and ends.
+///
+/// # Errors
+///
+/// The driver's.
+pub fn whole(app: &App, objects: &Objects, one: Commands, seed: u64) -> Result<(), vk::Result> {
+    let mut rng = Rng::with_seed(seed);
+    // SAFETY: command buffers live.
+    unsafe {
+        app.device.begin_command_buffer(one.handle, &vk::CommandBufferBeginInfo::default())?;
+        for _ in 0..rng.u32(2..24) {
+            // All but what begins, ends or resets it.
+            let what = rng.u32(0..36);
+            command_of(what, app, objects, one, &mut rng)?;
+        }
+        app.device.end_command_buffer(one.handle)
+    }
+}
+
+fn command_of(
+    what: u32,
+    app: &App,
+    objects: &Objects,
+    one: Commands,
+    rng: &mut Rng,
+) -> Result<(), vk::Result> {
     let (device, commands) = (&app.device, one.handle);
     // SAFETY: command buffers live, arrays are as long as they say, and the driver looks at no other handle.
     unsafe {
-        match rng.u32(0..40) {
+        match what {
             0..=5 => device.cmd_bind_pipeline(commands, COMPUTE, objects.pipelines.any(rng)),
             6..=11 => {
                 let sets: Vec<_> = (0..rng.u32(1..3)).map(|_| objects.sets.any(rng)).collect();

@@ -8,7 +8,7 @@
 
 use ash::vk;
 use fastrand::Rng;
-use zinc_mock_driver::{fail_after, lose_device, recycle_handles};
+use zinc_mock_driver::{calls, fail_after, lose_device, recycle_handles, start_log};
 
 use crate::mock::{App, Negotiate};
 use crate::objects::{Commands, Objects};
@@ -48,6 +48,7 @@ impl Streams {
     /// Makes its shaders; devices come as they are needed.
     pub fn new() -> Streams {
         recycle_handles(true);
+        start_log();
         let mut shaders: Vec<_> = (2..6).filter_map(|n| zinc_mock_driver::shader::words(n).ok()).collect();
         // No module at all: what the layer makes of it is its own business, and the driver takes anything.
         shaders.push(vec![0x0723_0203, 0x0001_0000, 0, 1, 0]);
@@ -86,7 +87,9 @@ impl Target for Streams {
                 0..=11 => stream.make(rng),
                 12..=17 => stream.destroy(rng),
                 18..=24 => stream.write(rng),
-                25..=27 => stream.submit(rng),
+                25 | 27 => stream.submit(rng),
+                // An application records the same again and again.
+                26 => stream.again(rng),
                 28 => {
                     let results =
                         [vk::Result::ERROR_OUT_OF_DEVICE_MEMORY, vk::Result::ERROR_OUT_OF_HOST_MEMORY];
@@ -414,6 +417,37 @@ impl Stream<'_> {
             ended.into_iter().chain([submitted, waited]).collect::<Vec<_>>()
         };
         results.into_iter().for_each(|result| self.failed |= result.is_err());
+    }
+
+    /// Records the same into one command buffer several times, perhaps with another set in between, and then into a new one:
+    /// what reaches the driver must not depend on what the layer remembers.
+    ///
+    /// # Panics
+    ///
+    /// When it does.
+    fn again(&mut self, rng: &mut Rng) {
+        let Some(one) = self.objects.commands.iter().copied().find(|one| !one.secondary) else { return };
+        let seed = rng.u64(..);
+        for _ in 0..2 {
+            let recorded = record::whole(self.app, &self.objects, one, seed);
+            self.got(recorded);
+        }
+        if rng.bool() {
+            self.write(rng);
+        }
+        let recorded = record::whole(self.app, &self.objects, one, seed);
+        let repeated = self.got(recorded);
+        let Ok(new) = self.app.commands_of(one.pool, vk::CommandBufferLevel::PRIMARY) else { return };
+        let new = Commands { handle: new, ..one };
+        let recorded = record::whole(self.app, &self.objects, new, seed);
+        let first = self.got(recorded);
+        // SAFETY: both live.
+        let (one_calls, new_calls) = unsafe { (calls(one.handle), calls(new.handle)) };
+        // SAFETY: as above, and no other names it.
+        unsafe { self.app.device.free_command_buffers(new.pool, &[new.handle]) };
+        if repeated.is_some() && first.is_some() {
+            assert_eq!(one_calls, new_calls, "recorded for the third time, then for the first");
+        }
     }
 
     fn record(&mut self, rng: &mut Rng) {
