@@ -67,6 +67,7 @@ pub enum Command {
     /// Measure the decode rate at a depth, several times.
     Bench(BenchArgs),
     /// Measure one lever after the other in one run: counts, CPU and GPU time, rate, digest.
+    #[command(after_help = crate::commands::rungs())]
     Ladder(LadderArgs),
     /// Show where a token's time goes on the device, step by step.
     Profile(ProfileArgs),

@@ -47,6 +47,12 @@ const RUNGS: [(&str, &str); 18] = [
     ("persistent", "--barriers tracked --fusion persistent --no-fallback --record ahead"),
 ];
 
+/// The rungs with their options, for `--help`.
+pub(crate) fn rungs() -> String {
+    let lines = RUNGS.iter().map(|(name, options)| format!("\n  {name:13} {options}"));
+    format!("Rungs, by the options of `engine bench` that they are:{}", lines.collect::<String>())
+}
+
 /// A rung's options, read as `engine bench` reads them.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true, disable_help_flag = true)]

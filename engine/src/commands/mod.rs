@@ -15,6 +15,7 @@ mod synth;
 mod tokenize;
 
 pub use fetch::FetchArgs;
+pub(crate) use ladder::rungs;
 pub use synth::SynthArgs;
 pub use tokenize::TokenizeArgs;
 
