@@ -295,7 +295,7 @@ fn a_submission_whose_memory_stays_as_it_was() {
 fn on_a_driver_that_computes_other_numbers_by_bases_nothing_is_cut_and_it_is_said_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let report = folder.path().join("report.json");
-    let output = std::process::Command::new(std::env::current_exe().expect("a test is a program"))
+    let output = mock::this_program()
         .args(["--exact", "--nocapture", "a_submission_whose_memory_stays_as_it_was"])
         .env("ZINC_BARRIER_SLICE", "1")
         .env("ZINC_BARRIER_REPORT", &report)

@@ -108,8 +108,7 @@ fn a_warm_recording_allocates_nothing() {
 
 #[test]
 fn neither_does_one_whose_shaders_are_followed_to_the_bytes_that_they_touch() {
-    let this = std::env::current_exe().expect("a test is a program");
-    let output = std::process::Command::new(this)
+    let output = mock::this_program()
         .args(["--exact", "a_warm_recording_allocates_nothing"])
         .env("ZINC_BARRIER_RANGES", "tight")
         .output()

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 /// Configurations that are remembered.
-const CONFIGS: usize = 256;
+const CONFIGS: usize = if cfg!(miri) { 16 } else { 256 };
 
 /// The most classes of a configuration that is remembered.
 const CLASSES: usize = 64;

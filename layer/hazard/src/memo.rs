@@ -13,12 +13,12 @@ use smallvec::{SmallVec, smallvec};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-/// States that are remembered.
-const STATES: usize = 256;
+/// States that are remembered; fewer of all where an interpreter takes minutes to make tables of this size.
+const STATES: usize = if cfg!(miri) { 32 } else { 256 };
 /// Barriers that are remembered.
-pub(crate) const BARRIERS: usize = 32;
+pub(crate) const BARRIERS: usize = if cfg!(miri) { 8 } else { 32 };
 /// Kinds of accesses that are remembered.
-pub(crate) const SHAPES: usize = 32;
+pub(crate) const SHAPES: usize = if cfg!(miri) { 8 } else { 32 };
 
 /// A state: by number, or, where the tables are full, by itself.
 #[derive(Clone, Debug)]

@@ -8,8 +8,20 @@
 use ash::vk::{self, Handle};
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::transmute;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use zinc_mock_driver::{Call, calls};
+
+/// This test program, to be started again with other settings. `ZINC_BARRIER_RUNNER` is what starts it where the kernel can't: an
+/// emulator of its processor, with options.
+pub fn this_program() -> Command {
+    let this = std::env::current_exe().expect("a test is a program");
+    let Ok(runner) = std::env::var("ZINC_BARRIER_RUNNER") else { return Command::new(this) };
+    let mut words = runner.split_whitespace();
+    let mut command = Command::new(words.next().expect("a runner has a name"));
+    command.args(words).arg(this);
+    command
+}
 
 /// `vkNegotiateLoaderLayerInterfaceVersion`, whatever the caller's name for its structure.
 pub type Negotiate = unsafe extern "system" fn(*mut c_void) -> vk::Result;
