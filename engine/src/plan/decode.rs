@@ -6,7 +6,8 @@
 
 use zinc_shaders as k;
 
-use super::fused::{FusedSlots, fuses_attention};
+use super::attention::fuses_attention;
+use super::fused::FusedSlots;
 use super::kernels::Family;
 use super::layout::{Arena, Arenas, Limits, Placed, Placement};
 use super::resident::{Resident, Streams};

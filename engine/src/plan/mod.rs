@@ -10,6 +10,7 @@
 //! own there for the whole plan, and layers reuse those spans. So a step's output may be overwritten one layer later:
 //! the write-after-read hazards that a real application has are here too, and visible in the spans.
 
+mod attention;
 pub mod barriers;
 mod coop;
 mod decode;
@@ -23,12 +24,12 @@ mod tile;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use attention::{attention_shape, fitting_attention, key_positions};
 pub(crate) use coop::CoopTile;
 pub use coop::{CoopTuning, Cooperative, Fragment};
 pub use decode::{Options, decode};
 pub(crate) use decode::{get_rows_dispatch, matvec_dispatch, rope_tables};
 pub use fused::{Fusion, Parts};
-pub(crate) use fused::{attention_shape, fitting_attention, key_positions};
 pub(crate) use kernels::Family;
 pub use layout::{Arena, Arenas, Limits, Part, Placed, Placement, place};
 pub use prompt::{Logits, batch_bytes, prompt};

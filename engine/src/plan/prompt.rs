@@ -313,7 +313,7 @@ impl Builder<'_> {
             self.tokens(name, &k::BATCH_ROPE, bindings, push, heads * c.head_dim / 2, neox)?;
         }
         let context = self.options.context;
-        let halves = super::fused::fuses_attention(c, self.options);
+        let halves = super::attention::fuses_attention(c, self.options);
         let (write_keys, write_values, attention, each) = if halves {
             (&k::BATCH_KV_WRITE_KEYS, &k::BATCH_KV_WRITE_VALUES, &k::BATCH_ATTENTION_HALVES, 8)
         } else {

@@ -5,8 +5,9 @@
 //! is made for the plain case: one weight format in all layers, one allocation of weights, one rotation, no biases and no
 //! norms behind the parts. Everything else is refused here by name, and `--fusion all` does it.
 
+use super::attention::{attention_constants, attention_shape, fuses_attention, splits};
 use super::decode::Builder;
-use super::fused::{attention_constants, attention_shape, fused_kernel, fuses_attention, splits};
+use super::fused::fused_kernel;
 use super::layout::{Arena, Limits};
 use super::tile::{Crew, Tiling, Work as Cut};
 use super::{Error, Options, Shape, Space, Span};
