@@ -61,6 +61,13 @@ struct Options {
     levers: LeverArgs,
 }
 
+/// A rung that was asked for.
+struct Asked {
+    name: String,
+    options: String,
+    levers: LeverArgs,
+}
+
 /// A rung that could be made.
 struct Made {
     session: Session,
@@ -80,28 +87,29 @@ pub(super) fn execute(common: &Common, args: &LadderArgs) -> Result<(), Error> {
     let device = open_device(common)?;
 
     let bar = progress(chosen.len() as u64 * (2 + u64::from(args.reps)), "steps");
-    let mut made: Vec<Result<Made, String>> = Vec::new();
+    let mut made: Vec<Option<Made>> = Vec::new();
     let mut rungs = Vec::new();
-    for (name, options) in &chosen {
+    for Asked { name, options, levers } in chosen {
         let first = made.iter().flatten().next().map(|made| &made.session);
-        let rung = make(&device, (&model, context), args, options, first)?;
-        let mut row = LadderRung { name: name.clone(), options: options.clone(), ..LadderRung::default() };
+        let rung = make(&device, (&model, context), args, &levers, first)?;
+        let mut row = LadderRung { name, options, ..LadderRung::default() };
         match rung {
             Ok(mut rung) => {
-                row.digest = hashed(&mut rung, options)?;
-                made.push(Ok(rung));
+                if !levers.null_kernels {
+                    row.digest = hashed(&mut rung)?;
+                }
+                made.push(Some(rung));
             }
             Err(why) => {
-                row.failed = Some(why.clone());
-                made.push(Err(why));
+                row.failed = Some(why);
+                made.push(None);
             }
         }
         rungs.push(row);
         bar.inc(1);
     }
     for repetition in 0..=args.reps {
-        for rung in &mut made {
-            let Ok(rung) = rung else { continue };
+        for rung in made.iter_mut().flatten() {
             rung.run.fill(&mut rung.session)?;
             rung.run.once(&mut rung.session)?;
             // The first one pays for cold caches and clocks.
@@ -113,8 +121,9 @@ pub(super) fn execute(common: &Common, args: &LadderArgs) -> Result<(), Error> {
     }
     let base = made.iter().flatten().next().map_or(Vec::new(), |first| first.rates.clone());
     for (row, rung) in rungs.iter_mut().zip(&mut made) {
-        let Ok(rung) = rung else { continue };
-        measured(row, rung, &base)?;
+        if let Some(rung) = rung {
+            measured(row, rung, &base)?;
+        }
     }
     bar.finish_and_clear();
     let result = results::Ladder {
@@ -130,30 +139,31 @@ pub(super) fn execute(common: &Common, args: &LadderArgs) -> Result<(), Error> {
     if common.json { print_json(&result) } else { print_text(&table(&result)) }
 }
 
-/// The rungs that were asked for, those with own options last.
-fn chosen(args: &LadderArgs) -> Result<Vec<(String, String)>, Error> {
-    let mut chosen: Vec<(String, String)> = Vec::new();
+/// The rungs that were asked for, those with own options last. What is wrong with options is said before anything is loaded.
+fn chosen(args: &LadderArgs) -> Result<Vec<Asked>, Error> {
+    let mut chosen = Vec::new();
+    let mut add = |name: &str, options: &str| {
+        let levers = read(options).map_err(|why| Error::Usage(format!("rung {name}: {why}")))?;
+        if levers.sequences > 1 || levers.prompt_batch > 0 {
+            return Err(Error::Usage(format!("rung {name}: a ladder is one sequence, token by token")));
+        }
+        chosen.push(Asked { name: name.to_owned(), options: options.to_owned(), levers });
+        Ok(())
+    };
     let known = RUNGS.map(|(name, _)| name);
     if let Some(name) = args.rungs.iter().flatten().find(|name| !known.contains(&name.as_str())) {
         return Err(Error::Usage(format!("no rung is called {name:?}; there are {}", known.join(", "))));
     }
     for (name, options) in RUNGS {
         if args.rungs.as_ref().is_none_or(|wanted| wanted.iter().any(|w| w == name)) {
-            chosen.push((name.to_owned(), options.to_owned()));
+            add(name, options)?;
         }
     }
     for own in &args.rung {
         let (name, options) = own.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
             Error::Usage(format!("--rung {own:?}: a name, =, and options of `engine bench` are expected"))
         })?;
-        chosen.push((name.to_owned(), options.to_owned()));
-    }
-    // What is wrong with options is said before anything is loaded.
-    for (name, options) in &chosen {
-        let levers = read(options).map_err(|why| Error::Usage(format!("rung {name}: {why}")))?;
-        if levers.sequences > 1 || levers.prompt_batch > 0 {
-            return Err(Error::Usage(format!("rung {name}: a ladder is one sequence, token by token")));
-        }
+        add(name, options)?;
     }
     Ok(chosen)
 }
@@ -168,10 +178,9 @@ fn make(
     device: &Rc<Device>,
     (model, context): (&Model<'_>, u32),
     args: &LadderArgs,
-    options: &str,
+    levers: &LeverArgs,
     first: Option<&Session>,
 ) -> Result<Result<Made, String>, Error> {
-    let levers = read(options).map_err(Error::Usage)?;
     let setup = levers.setup(device.tuning())?;
     let shares = first.filter(|_| !setup.tensor_allocations);
     let session = match shares {
@@ -190,11 +199,8 @@ fn make(
     })
 }
 
-/// The digest of the logits of a greedy text; none where nothing is computed, on purpose or because the device does not.
-fn hashed(rung: &mut Made, options: &str) -> Result<Option<String>, Error> {
-    if read(options).is_ok_and(|levers| levers.null_kernels) {
-        return Ok(None);
-    }
+/// The digest of the logits of a greedy text; none where the device computes nothing.
+fn hashed(rung: &mut Made) -> Result<Option<String>, Error> {
     let session = &mut rung.session;
     let mut token = rung.run.token(1);
     if rung.run.ahead {

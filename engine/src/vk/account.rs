@@ -19,15 +19,12 @@ pub(super) const EXTENSION: &CStr = khr::pipeline_executable_properties::NAME;
 
 /// Whether this device tells.
 pub(super) fn has(instance: &Instance, device: vk::PhysicalDevice) -> bool {
-    // SAFETY: the handle was enumerated from this instance.
-    let extensions = unsafe { instance.raw.enumerate_device_extension_properties(device) };
-    let named = |e: &vk::ExtensionProperties| e.extension_name_as_c_str() == Ok(EXTENSION);
-    if !extensions.is_ok_and(|all| all.iter().any(named)) {
+    if !instance.has_extension(device, EXTENSION) {
         return false;
     }
     let mut told = vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR::default();
     let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut told);
-    // SAFETY: as above; the structures live until the call returns.
+    // SAFETY: the handle was enumerated from this instance; the structures live until the call returns.
     unsafe { instance.raw.get_physical_device_features2(device, &mut features) };
     told.pipeline_executable_info == vk::TRUE
 }

@@ -14,10 +14,7 @@ pub(super) const EXTENSION: &std::ffi::CStr = ext::calibrated_timestamps::NAME;
 
 /// Whether this device reads its own clock together with `CLOCK_MONOTONIC`.
 pub(super) fn has(instance: &Instance, device: vk::PhysicalDevice) -> bool {
-    // SAFETY: the handle was enumerated from this instance.
-    let extensions = unsafe { instance.raw.enumerate_device_extension_properties(device) };
-    let named = |e: &vk::ExtensionProperties| e.extension_name_as_c_str() == Ok(EXTENSION);
-    if !extensions.is_ok_and(|all| all.iter().any(named)) {
+    if !instance.has_extension(device, EXTENSION) {
         return false;
     }
     let clocks = ext::calibrated_timestamps::Instance::new(&instance.entry, &instance.raw);

@@ -21,10 +21,7 @@ pub(super) fn find(
     if api < vk::API_VERSION_1_3 {
         return Cooperative::Lacks("the device is older than Vulkan 1.3");
     }
-    // SAFETY: the handle was enumerated from this instance.
-    let extensions = unsafe { instance.raw.enumerate_device_extension_properties(device) };
-    let named = |e: &vk::ExtensionProperties| e.extension_name_as_c_str() == Ok(EXTENSION);
-    if !extensions.is_ok_and(|all| all.iter().any(named)) {
+    if !instance.has_extension(device, EXTENSION) {
         return Cooperative::Lacks("the device has no VK_KHR_cooperative_matrix");
     }
     let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();

@@ -1,5 +1,6 @@
 //! The loader, an instance, and what its devices say about themselves.
 
+use std::ffi::CStr;
 use std::rc::Rc;
 
 use ash::ext::debug_utils;
@@ -32,6 +33,13 @@ pub struct Physical {
 }
 
 impl Instance {
+    /// Whether a device, which was enumerated from this instance, has an extension.
+    pub(super) fn has_extension(&self, device: vk::PhysicalDevice, name: &CStr) -> bool {
+        // SAFETY: the handle was enumerated from this instance.
+        let extensions = unsafe { self.raw.enumerate_device_extension_properties(device) };
+        extensions.is_ok_and(|all| all.iter().any(|e| e.extension_name_as_c_str() == Ok(name)))
+    }
+
     /// Loads the loader and creates an instance. Layers come from the loader's environment, as for any application.
     pub fn new() -> Result<Rc<Self>, Error> {
         // SAFETY: loading the Vulkan loader runs its initialisers, which is what every Vulkan program does.
