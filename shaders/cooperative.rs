@@ -6,15 +6,18 @@
 //! used as, and a layout is a number where it was a truth value. Opcodes and operands are those of the two extensions'
 //! specifications (SPIR-V registry: SPV_NV_cooperative_matrix, SPV_KHR_cooperative_matrix).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const OP_EXTENSION: u32 = 10;
 const OP_CAPABILITY: u32 = 17;
 const OP_TYPE_INT: u32 = 21;
+const OP_TYPE_VECTOR: u32 = 23;
+const OP_TYPE_POINTER: u32 = 32;
 const OP_CONSTANT_TRUE: u32 = 41;
 const OP_CONSTANT_FALSE: u32 = 42;
 const OP_CONSTANT: u32 = 43;
 const OP_LOAD: u32 = 61;
+const OP_ACCESS_CHAIN: u32 = 65;
 const CAPABILITY_NV: u32 = 5357;
 const CAPABILITY_KHR: u32 = 6022;
 const TYPE_NV: u32 = 5358;
@@ -65,12 +68,45 @@ fn uses(all: &[(u32, &[u32])]) -> Result<BTreeMap<u32, u32>, String> {
     Ok(uses)
 }
 
+/// Refuses matrices that are loaded from or stored to anything but arrays of vectors of sixteen bytes. Khronos asks for rows that
+/// begin at multiples of sixteen bytes, and only the type of an array in shared memory says where it begins: from one of eight-byte
+/// vectors an NVIDIA H200 loaded garbage, depending on what else was shared.
+fn check_alignment(all: &[(u32, &[u32])]) -> Result<(), String> {
+    let quads: BTreeSet<u32> = all
+        .iter()
+        .filter(|(op, operands)| *op == OP_TYPE_VECTOR && operands.get(2) == Some(&4))
+        .map(|(_, operands)| operands[0])
+        .collect();
+    let to_quads: BTreeSet<u32> = all
+        .iter()
+        .filter(|(op, operands)| *op == OP_TYPE_POINTER && quads.contains(&operands[2]))
+        .map(|(_, operands)| operands[0])
+        .collect();
+    let aligned: BTreeSet<u32> = all
+        .iter()
+        .filter(|(op, operands)| *op == OP_ACCESS_CHAIN && to_quads.contains(&operands[0]))
+        .map(|(_, operands)| operands[1])
+        .collect();
+    let pointers = all.iter().filter_map(|(op, operands)| match *op {
+        LOAD_NV => operands.get(2),
+        STORE_NV => operands.first(),
+        _ => None,
+    });
+    for pointer in pointers {
+        if !aligned.contains(pointer) {
+            return Err("a cooperative matrix lies in an array whose elements are not uvec4".to_owned());
+        }
+    }
+    Ok(())
+}
+
 /// The module in the words of Khronos; one without cooperative matrices comes back as it was.
 pub fn translate(words: Vec<u32>) -> Result<Vec<u32>, String> {
     let all = instructions(&words)?;
     if !all.contains(&(OP_CAPABILITY, &[CAPABILITY_NV])) {
         return Ok(words);
     }
+    check_alignment(&all)?;
     let uses = uses(&all)?;
     let constants = |op: u32| all.iter().filter(move |(o, _)| *o == op).map(|(_, operands)| operands[1]);
     let (yes, no): (Vec<u32>, Vec<u32>) =

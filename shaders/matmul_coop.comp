@@ -53,7 +53,7 @@ const uint FRAGMENTS = FRAGMENT_ROWS * FRAGMENT_TOKENS; // at most 16
 
 shared uvec4 w_tile[ROWS * PITCH];
 shared uvec4 x_tile[TOKENS * PITCH];
-shared float stage[SUBGROUPS * M * N];
+shared uvec4 stage[SUBGROUPS * M * N / 4u]; // floats
 
 uvec4 eight_halves(vec4 a, vec4 b) {
     return uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), packHalf2x16(b.zw));
@@ -68,7 +68,7 @@ void store(uint row, uint token, uint octets) {
         uint t = token + i / M;
         if (t < batch.count && r < push.rows) {
             float scale = uintBitsToFloat(x[t * (octets + 1u)].x);
-            result[t * push.stride + push.first + r] = scale * stage[own + i];
+            result[t * push.stride + push.first + r] = scale * uintBitsToFloat(stage[(own + i) / 4u][i % 4u]);
         }
     }
     subgroupBarrier();
@@ -78,7 +78,7 @@ void store(uint row, uint token, uint octets) {
 // memory.
 #define STORE(I) \
     if (I < FRAGMENTS) { \
-        coopMatStoreNV(acc[I < FRAGMENTS ? I : 0], stage, gl_SubgroupID * M * N, M, true); \
+        coopMatStoreNV(acc[I < FRAGMENTS ? I : 0], stage, gl_SubgroupID * M * N / 4u, M / 4u, true); \
         store(row + I % FRAGMENT_ROWS * M, token + I / FRAGMENT_ROWS * N, octets); \
     }
 

@@ -191,16 +191,8 @@ uint k_norm_at;
 #define A_QNORM(i) norms[q_norm_at + (i) / 4u][(i) % 4u]
 #define A_KNORM(i) norms[k_norm_at + (i) / 4u][(i) % 4u]
 #define A_ANGLE(i) table[i]
-// In the Vulkan memory model release and acquire do nothing about availability and visibility unless they say so.
-const int RELEASE = gl_SemanticsRelease | gl_SemanticsMakeAvailable;
-const int ACQUIRE = gl_SemanticsAcquire | gl_SemanticsMakeVisible;
-const int BOTH = gl_SemanticsAcquireRelease | gl_SemanticsMakeAvailable | gl_SemanticsMakeVisible;
-const int STORAGE = gl_StorageSemanticsBuffer | gl_StorageSemanticsShared;
-
-#define A_ARRIVE(h) atomicAdd(control.counters[h], 1u, gl_ScopeDevice, gl_StorageSemanticsBuffer, BOTH)
-#define A_RESET(h) atomicStore(control.counters[h], 0u, gl_ScopeDevice, gl_StorageSemanticsBuffer, RELEASE)
-#define A_RELEASE() controlBarrier(gl_ScopeWorkgroup, gl_ScopeDevice, STORAGE, BOTH)
-#define A_ACQUIRE() controlBarrier(gl_ScopeWorkgroup, gl_ScopeDevice, STORAGE, BOTH)
+#define A_COUNTER(h) control.counters[h]
+#include "include/fused/arrive.glsl"
 #define A_GET(i) uintBitsToFloat(xq[i])
 #define A_SET(i, v) xq[i] = floatBitsToUint(v)
 #include "include/fused/attention.glsl"

@@ -4,6 +4,7 @@
 //! the logits out. The clock runs over exactly that; what callers do with the logits (hashing, scoring, printing) is
 //! not in it.
 
+mod attention;
 mod batch;
 
 use std::rc::Rc;
@@ -17,6 +18,7 @@ use crate::plan::{self, Fusion, Limits, Options, Placement, Space, Tuning};
 use crate::results;
 use crate::vk::{self, Buffer, Device, Levers, Program, Record, Uploader};
 use crate::weights;
+pub(crate) use attention::places;
 use batch::{Batch, batch_tokens};
 
 /// Why a session cannot be made or go on.
@@ -46,8 +48,8 @@ pub enum Error {
     )]
     GaveUp,
     /// Cooperative matrices that are not there, or that do not suit the model.
-    #[error("--matrix coop: {0}; use --matrix auto or plain")]
-    NotCooperative(String),
+    #[error("--{0} coop: {1}; use --{0} auto or plain")]
+    NotCooperative(&'static str, String),
     /// Tokens ahead of the host, in a session that was not made for it.
     #[error("only a session with --record ahead chooses tokens on the device")]
     NotAhead,
@@ -97,6 +99,8 @@ pub struct Setup {
     pub prompt_logits: plan::Logits,
     /// What a batch's products are computed with.
     pub matrices: Matrices,
+    /// What fused attention of one token is computed with.
+    pub attention: Matrices,
 }
 
 impl From<Record> for Setup {
@@ -119,6 +123,8 @@ pub struct Session {
     prompt: Option<Program>,
     /// What its products are computed with, in words.
     matrices: String,
+    /// The cooperative matrices that attention of one token is computed on.
+    attention: Option<plan::Fragment>,
     weights: Rc<Loaded>,
     setup: Setup,
     context: u32,
@@ -148,7 +154,7 @@ impl Session {
             limits.target = limits.allocation;
         }
         let placement = plan::place(model, &limits)?;
-        let options = options(device, context, setup, limits);
+        let options = options(device, &model.config, context, setup, limits)?;
         let plan = plan::decode(model, &placement, &options)?;
         let batch = Batch::new(device, model, &placement, &options, setup)?;
         // What a batch takes beside the caches and tables that it shares.
@@ -158,7 +164,7 @@ impl Session {
         let buffers = weights::upload(device, model, &placement, &mut uploader)?;
         let buffers = buffers.into_iter().map(Rc::new).collect();
         let loaded = Rc::new(Loaded { placement, limits, buffers });
-        Self::on(device, model, context, setup, loaded, (plan, batch), &mut uploader)
+        Self::on(device, model, context, setup, loaded, (plan, batch, options.attention), &mut uploader)
     }
 
     /// A session of its own beside this one, of the same model on the same device, that shares the weights.
@@ -170,11 +176,11 @@ impl Session {
         setup: &Setup,
     ) -> Result<Self, Error> {
         let loaded = Rc::clone(&self.weights);
-        let options = options(device, context, setup, loaded.limits);
+        let options = options(device, &model.config, context, setup, loaded.limits)?;
         let plan = plan::decode(model, &loaded.placement, &options)?;
         let batch = Batch::new(device, model, &loaded.placement, &options, setup)?;
         let mut uploader = Uploader::new(device, u64::MAX)?;
-        Self::on(device, model, context, setup, loaded, (plan, batch), &mut uploader)
+        Self::on(device, model, context, setup, loaded, (plan, batch, options.attention), &mut uploader)
     }
 
     fn on(
@@ -183,7 +189,7 @@ impl Session {
         context: u32,
         setup: &Setup,
         weights: Rc<Loaded>,
-        (plan, batch): (plan::Plan, Option<Batch>),
+        (plan, batch, attention): (plan::Plan, Option<Batch>, Option<plan::Fragment>),
         uploader: &mut Uploader,
     ) -> Result<Self, Error> {
         let mut program = Program::new(device, plan, &weights.buffers, setup.levers)?;
@@ -202,11 +208,18 @@ impl Session {
         if program.has(Space::Control) {
             program.clear(Space::Control)?;
         }
+        // Products read whole blocks, and what is not a number would be none times a weight of zero, too.
+        let caches = program.plan().buffers.iter().map(|(space, _)| *space);
+        let caches: Vec<Space> = caches.filter(|space| matches!(space, Space::Cache(_))).collect();
+        for space in caches {
+            program.clear(space)?;
+        }
         let vocabulary = model.config.vocabulary;
         Ok(Self {
             program,
             prompt,
             matrices,
+            attention,
             weights,
             setup: *setup,
             context,
@@ -492,19 +505,27 @@ impl Session {
             submits_per_token: counts.submits,
             cpu_us_per_token: if self.steps > 0 { self.cpu.as_secs_f64() * 1e6 / steps } else { 0.0 },
             gpu_us_per_token: (self.timed && self.steps > 0).then(|| self.gpu.as_secs_f64() * 1e6 / steps),
+            attention: self.attention.map(|f| format!("{}x{}x{}", f.m, f.n, f.k)),
         }
     }
 }
 
-fn options(device: &Device, context: u32, setup: &Setup, limits: Limits) -> Options {
-    Options {
+fn options(
+    device: &Rc<Device>,
+    config: &Config,
+    context: u32,
+    setup: &Setup,
+    limits: Limits,
+) -> Result<Options, Error> {
+    let options = Options {
         features: device.features(),
         fusion: setup.fusion,
         sample: setup.levers.record == Record::Ahead,
         no_grid_barrier: setup.no_grid_barrier,
         no_prefetch: setup.no_prefetch,
         ..Options::new(context, setup.tuning.unwrap_or_else(|| device.tuning()), limits)
-    }
+    };
+    Ok(Options { attention: attention::fragment(device, config, setup, &options)?, ..options })
 }
 
 /// The device cannot choose a prompt's tokens, so nothing is submitted ahead.

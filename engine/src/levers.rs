@@ -58,8 +58,12 @@ pub struct LeverArgs {
     /// model's weights.
     #[arg(long, value_enum, default_value_t = MatrixArg::Auto)]
     pub matrix: MatrixArg,
+    /// What fused attention of one token is computed with: the device's cooperative matrices or float arithmetic; auto takes the
+    /// first where the device has a shape that suits, unless a prompt is computed in batches.
+    #[arg(long, value_enum, default_value_t = MatrixArg::Auto)]
+    pub attention: MatrixArg,
     /// Sizes of the kernels, as name=value pairs [names: threads, groups, wide-threads, lanes, units,
-    /// attention-threads, tile, key-positions, attention-groups, prefetch, resident-groups, resident-threads; of --matrix coop: coop-rows,
+    /// attention-threads, tile, key-positions, attention-groups, prefetch, prefetch-output, resident-groups, resident-threads; of --matrix coop: coop-rows,
     /// coop-tokens, coop-sub-rows, coop-sub-tokens, coop-depth].
     #[arg(long, value_name = "NAME=N,...")]
     pub tuning: Option<String>,
@@ -103,11 +107,8 @@ impl LeverArgs {
             no_prefetch: self.no_prefetch,
             prompt_batch: self.prompt_batch,
             prompt_logits: Logits::Last,
-            matrices: match self.matrix {
-                MatrixArg::Auto => Matrices::Auto,
-                MatrixArg::Plain => Matrices::Plain,
-                MatrixArg::Coop => Matrices::Cooperative,
-            },
+            matrices: self.matrix.into(),
+            attention: self.attention.into(),
         })
     }
 }
@@ -126,7 +127,8 @@ pub(crate) fn parse_tuning(text: &str, own: Tuning) -> Result<Tuning, Error> {
             "threads" => (&mut f.threads, 1, 1 << 16),
             "groups" => (&mut f.groups, 1, 1 << 16),
             "wide-threads" => (&mut f.wide_threads, 1, 1 << 16),
-            "prefetch" => (&mut f.prefetch, 1, 1 << 16),
+            "prefetch" => (&mut f.prefetch, 1, 1 << 10),
+            "prefetch-output" => (&mut f.prefetch_output, 1, 1 << 10),
             "lanes" => (&mut f.lanes, 1, 1 << 16),
             "units" => (&mut f.units, 1, 1 << 16),
             "attention-threads" => (&mut f.attention_threads, 8, 1024),
@@ -143,7 +145,11 @@ pub(crate) fn parse_tuning(text: &str, own: Tuning) -> Result<Tuning, Error> {
             _ => return Err(wrong()),
         };
         let halving = name == "resident-threads" && !value.is_power_of_two();
-        if (value == 0 && name != "prefetch") || value > most || !value.is_multiple_of(unit) || halving {
+        if (value == 0 && !name.starts_with("prefetch"))
+            || value > most
+            || !value.is_multiple_of(unit)
+            || halving
+        {
             return Err(Error::Usage(format!("--tuning: {pair:?} is outside what makes sense")));
         }
         *field = value;
@@ -242,6 +248,16 @@ choices! {
         All,
         /// All layers in one resident dispatch.
         Persistent,
+    }
+}
+
+impl From<MatrixArg> for Matrices {
+    fn from(matrix: MatrixArg) -> Self {
+        match matrix {
+            MatrixArg::Auto => Self::Auto,
+            MatrixArg::Plain => Self::Plain,
+            MatrixArg::Coop => Self::Cooperative,
+        }
     }
 }
 

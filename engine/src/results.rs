@@ -127,6 +127,9 @@ pub struct Decode {
     /// Time on the device's own clock, microseconds; `null` when it was not measured (timestamps order work, so they
     /// are never taken by default).
     pub gpu_us_per_token: Option<f64>,
+    /// The cooperative matrices that attention was computed on, such as `16x8x16`; none for float arithmetic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attention: Option<String>,
 }
 
 /// A value with its standard error.

@@ -9,8 +9,8 @@
 //!   matrix-vector kernels, is the number of rows that one workgroup computes; the fused kernels have more;
 //! * push constants hold shapes only. What changes from token to token is read from a small buffer, so a recorded
 //!   command buffer serves every token;
-//! * results do not depend on scheduling: no subgroup operations but products of cooperative matrices, reductions in a fixed order, atomics only to count who
-//!   has arrived. The same device gives the same bits on every run.
+//! * results do not depend on scheduling: no subgroup operations but where there are cooperative matrices, reductions in a
+//!   fixed order, atomics only to count who has arrived. The same device gives the same bits on every run.
 
 /// What a kernel does with the buffer bound to one of its bindings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub mod capability {
     pub const FLOAT16: u32 = 9;
     /// `GroupNonUniform`.
     pub const GROUP_NON_UNIFORM: u32 = 61;
+    /// `GroupNonUniformArithmetic`.
+    pub const GROUP_NON_UNIFORM_ARITHMETIC: u32 = 63;
     /// `CooperativeMatrixKHR`.
     pub const COOPERATIVE_MATRIX: u32 = 6022;
     /// `VulkanMemoryModel`.
@@ -54,10 +56,11 @@ pub mod capability {
     /// `DotProduct`.
     pub const DOT_PRODUCT: u32 = 6019;
     /// All of them.
-    pub const ALL: [u32; 8] = [
+    pub const ALL: [u32; 9] = [
         SHADER,
         FLOAT16,
         GROUP_NON_UNIFORM,
+        GROUP_NON_UNIFORM_ARITHMETIC,
         VULKAN_MEMORY_MODEL,
         VULKAN_MEMORY_MODEL_DEVICE_SCOPE,
         DOT_PRODUCT_PACKED,

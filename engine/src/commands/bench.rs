@@ -134,8 +134,9 @@ impl Run {
 
     /// Fills the sequence up to the depth.
     pub fn fill(&self, session: &mut Session) -> Result<(), Error> {
-        if self.ahead && self.depth > 0 {
-            session.ahead(self.token(0), self.depth, false)?;
+        let missing = self.depth.saturating_sub(session.position());
+        if self.ahead && missing > 0 {
+            session.ahead(self.token(session.position()), missing, false)?;
         }
         for i in session.position()..self.depth {
             session.step(self.token(i))?;

@@ -19,6 +19,7 @@ use crate::decode::{self, Session, argmax};
 use crate::error::Error;
 use crate::levers::LeverArgs;
 use crate::model::Model;
+use crate::plan::Fusion;
 use crate::results::{self, LadderRung, SCHEMA, Spread};
 use crate::vk::{self, Device, Record, Submit};
 
@@ -182,7 +183,8 @@ fn make(
     first: Option<&Session>,
 ) -> Result<Result<Made, String>, Error> {
     let setup = levers.setup(device.tuning())?;
-    let shares = first.filter(|_| !setup.tensor_allocations);
+    // Weights in an allocation a tensor, or in a single one, as the resident kernel needs them, are not the first rung's.
+    let shares = first.filter(|_| !setup.tensor_allocations && setup.fusion != Fusion::Persistent);
     let session = match shares {
         Some(first) => first.beside(device, model, context, &setup),
         None => Session::with(device, model, context, &setup),
@@ -227,6 +229,7 @@ fn measured(row: &mut LadderRung, rung: &mut Made, base: &[f64]) -> Result<(), E
     row.barriers = decode.barriers_per_token;
     row.submits = if rung.run.ahead { 1.0 / rung.run.tokens as f64 } else { decode.submits_per_token as f64 };
     row.cpu_us = decode.cpu_us_per_token;
+    row.attention = decode.attention;
     row.tok_s = Spread::of(&rung.rates);
     let ratios: Vec<f64> = rung.rates.iter().zip(base).map(|(own, first)| own / first).collect();
     row.ratio = Spread::of(&ratios);
@@ -305,9 +308,9 @@ fn spread(s: Spread, digits: usize) -> String {
     format!("{:.digits$} [{:.digits$}, {:.digits$}]", s.median, s.lo, s.hi)
 }
 
-/// Whether levers that must change no bit changed none: rungs of one fusion have one digest.
+/// Whether levers that must change no bit changed none: rungs of one fusion, with attention computed alike, have one digest.
 fn verdict(rungs: &[LadderRung]) -> String {
-    let fusion = |rung: &LadderRung| {
+    let fusion = |rung: &LadderRung| -> String {
         let words: Vec<_> = rung.options.split_whitespace().collect();
         let at = words.iter().position(|word| *word == "--fusion");
         at.and_then(|at| words.get(at + 1))
@@ -329,7 +332,7 @@ fn verdict(rungs: &[LadderRung]) -> String {
         );
     }
     let hashed: Vec<_> =
-        rungs.iter().filter_map(|r| Some((fusion(r), r.digest.as_ref()?, &r.name))).collect();
+        rungs.iter().filter_map(|r| Some(((fusion(r), &r.attention), r.digest.as_ref()?, &r.name))).collect();
     let differing: Vec<_> = hashed
         .iter()
         .filter(|(own, digest, _)| {
@@ -338,7 +341,10 @@ fn verdict(rungs: &[LadderRung]) -> String {
         .map(|(.., name)| name.as_str())
         .collect();
     match differing.is_empty() {
-        true => format!("{} digests: rungs of one fusion have the same bits.", hashed.len()),
+        true => format!(
+            "{} digests: rungs of one fusion have the same bits, where attention is computed alike.",
+            hashed.len()
+        ),
         false => format!(
             "WARNING: other bits than the first rung of the same fusion: {}. Their rates are worth nothing.",
             differing.join(", ")
@@ -378,6 +384,11 @@ mod tests {
         let same =
             [rung("a", "", "1"), rung("b", "--fusion all", "2"), rung("c", "--fusion persistent", "2")];
         assert!(verdict(&same).starts_with("3 digests"), "{}", verdict(&same));
+        let coop = LadderRung { attention: Some("16x8x16".to_owned()), ..rung("d", "--fusion all", "3") };
+        let apart = [rung("b", "--fusion all", "2"), coop.clone(), rung("c", "--fusion persistent", "2")];
+        assert!(verdict(&apart).starts_with("3 digests"), "{}", verdict(&apart));
+        let alike = [coop.clone(), LadderRung { digest: Some("4".to_owned()), ..coop }];
+        assert!(verdict(&alike).contains("WARNING"), "{}", verdict(&alike));
         let other =
             [rung("a", "--submit op", "1"), rung("b", "--fusion all", "2"), rung("c", "--record each", "3")];
         assert!(

@@ -216,15 +216,17 @@ fn batches_text(batches: &results::Batches) -> String {
 
 fn decode_lines(decode: &results::Decode) -> String {
     let d = decode;
+    let shape = d.attention.as_ref().map(|shape| format!("\nattention   on cooperative matrices of {shape}"));
     format!(
         "decode      {:.1} tok/s ({} tokens in {:.2} s)\n\
-         per token   {} dispatches, {} barriers, {} submits, {:.0} us of CPU time to record and submit",
+         per token   {} dispatches, {} barriers, {} submits, {:.0} us of CPU time to record and submit{}",
         d.tok_s,
         d.tokens,
         d.seconds,
         d.dispatches_per_token,
         d.barriers_per_token,
         d.submits_per_token,
-        d.cpu_us_per_token
+        d.cpu_us_per_token,
+        shape.unwrap_or_default()
     )
 }

@@ -10,7 +10,7 @@ pub(super) fn execute(common: &Common, args: &OpsArgs) -> Result<(), Error> {
     let device = open_device(common)?;
     let tuning = device.tuning();
     let wanted = |kernel: &str| args.only.is_empty() || args.only.iter().any(|part| kernel.contains(part));
-    let total = ops::total(&device, &tuning, wanted);
+    let total = ops::total(&device, &tuning, wanted)?;
     if total == 0 {
         let text = format!("no kernel that this device runs has {} in its name", args.only.join(" or "));
         return Err(Error::Usage(text));

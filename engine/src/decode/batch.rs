@@ -40,7 +40,9 @@ impl Batch {
         };
         let (matrix, matrices) = match found {
             Ok(f) => (Some(f), format!("cooperative matrices of {}x{}x{}", f.m, f.n, f.k)),
-            Err(why) if setup.matrices == Matrices::Cooperative => return Err(Error::NotCooperative(why)),
+            Err(why) if setup.matrices == Matrices::Cooperative => {
+                return Err(Error::NotCooperative("matrix", why));
+            }
             Err(why) => (None, format!("float arithmetic ({why})")),
         };
         let options = Options { matrix, ..*options };
@@ -53,7 +55,7 @@ impl Batch {
 /// below 65520, and lose a bit more than BF16 has where a whole matrix is below 2^-12.
 fn fragment(device: plan::Cooperative, model: &Model<'_>) -> Result<plan::Fragment, String> {
     let fragment = match device {
-        plan::Cooperative::Has(fragment) => fragment,
+        plan::Cooperative::Has(shapes) => shapes.product,
         plan::Cooperative::Lacks(why) => return Err(why.to_owned()),
     };
     for matrix in model.matrices().into_iter().filter(|matrix| matrix.rows > 1) {
@@ -77,6 +79,8 @@ mod tests {
     use crate::gguf::Gguf;
 
     const FRAGMENT: plan::Fragment = plan::Fragment { m: 16, n: 16, k: 16, subgroup: 32 };
+    const HAS: plan::Cooperative =
+        plan::Cooperative::Has(plan::Shapes { product: FRAGMENT, attention: None });
 
     #[test]
     fn cooperative_matrices_are_for_devices_that_have_them_and_weights_that_halves_hold() {
@@ -85,7 +89,7 @@ mod tests {
             let gguf = Gguf::parse(file).unwrap();
             fragment(device, &Model::from_gguf(&gguf).unwrap())
         };
-        assert_eq!(found(&file, plan::Cooperative::Has(FRAGMENT)), Ok(FRAGMENT));
+        assert_eq!(found(&file, HAS), Ok(FRAGMENT));
         let why = found(&file, plan::Cooperative::Lacks("it is old")).unwrap_err();
         assert_eq!(why, "it is old");
         let at = {
@@ -94,7 +98,7 @@ mod tests {
         };
         // One scale of a Q8_0 block, which allows 128 times as much: still a finite weight, and no half.
         file[at + 34 * 7..at + 34 * 7 + 2].copy_from_slice(&half::f16::from_f32(600.0).to_le_bytes());
-        let why = found(&file, plan::Cooperative::Has(FRAGMENT)).unwrap_err();
+        let why = found(&file, HAS).unwrap_err();
         assert!(why.contains("blk.1.ffn_up.weight"), "{why}");
     }
 }

@@ -26,8 +26,8 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
             if ty.is_quantized() { &[] } else { &[(4, 3, 2, 2), (100, 9, 17, 17)] };
         cases.extend(shapes.iter().chain(extra).map(|&shape| maker.matmul(ty, shape, None)));
     }
-    if let Cooperative::Has(fragment) = maker.cooperative {
-        cooperative(maker, fragment, cases);
+    if let Cooperative::Has(shapes) = maker.cooperative {
+        cooperative(maker, shapes.product, cases);
     }
     let widths = [(576, 3, 5), (4, 1, 1), (36, 17, 17), (4100, 2, 3)];
     cases.extend(widths.map(|shape| maker.batch_halves(shape)));

@@ -7,16 +7,26 @@
 
 use zinc_shaders as k;
 
-use super::{Case, Expected, batch, fused, matrices, prompt, variants};
+use super::{Case, Expected, attention, batch, fused, matrices, prompt, variants};
 use crate::plan::{Cooperative, Limits, Shape, Tuning};
 use crate::reference;
 
 pub(super) const U: f64 = 1.0 / 16_777_216.0;
 
 /// All cases for the workgroup shapes and limits of a device, kernel by kernel; each kernel's first case serves as its control.
-pub(super) fn all(tuning: &Tuning, limits: &Limits, cooperative: Cooperative) -> Vec<Case> {
-    let mut maker =
-        Maker { rng: fastrand::Rng::with_seed(20_260_101), tuning: *tuning, limits: *limits, cooperative };
+pub(super) fn all(
+    tuning: &Tuning,
+    limits: &Limits,
+    cooperative: Cooperative,
+    places: Option<Vec<u32>>,
+) -> Vec<Case> {
+    let mut maker = Maker {
+        rng: fastrand::Rng::with_seed(20_260_101),
+        tuning: *tuning,
+        limits: *limits,
+        cooperative,
+        places,
+    };
     let mut cases = Vec::new();
     matrices::add(&mut maker, &mut cases);
     cases.extend([192, 1, 5, 32, 577, 2560, 14336].map(|count| maker.rms_norm(count)));
@@ -47,6 +57,7 @@ pub(super) fn all(tuning: &Tuning, limits: &Limits, cooperative: Cooperative) ->
     cases.extend(attention.iter().map(|a| maker.weighted_sum(a)));
     variants::add(&mut maker, &mut cases);
     fused::add(&mut maker, &mut cases);
+    attention::add(&mut maker, &mut cases);
     batch::add(&mut maker, &mut cases);
     prompt::add(&mut maker, &mut cases);
     cases
@@ -95,6 +106,8 @@ pub(super) struct Maker {
     pub(super) tuning: Tuning,
     pub(super) limits: Limits,
     pub(super) cooperative: Cooperative,
+    /// How the device deals the elements of a factor out.
+    pub(super) places: Option<Vec<u32>>,
 }
 
 /// Changes the sign of the float (or the top bit of the byte) at this place.

@@ -8,7 +8,7 @@ use zinc_shaders as k;
 
 use super::Case;
 use super::cases::{FLIP, Maker, U, bytes, some};
-use crate::plan::{Crew, Cut as Work, Shape, Tiling, attention_shape, fitting_attention, key_positions};
+use crate::plan::{Crew, Cut as Work, Shape, Tiling};
 use crate::quant::{SUPER_BLOCK, WeightType, dequantize_row};
 use crate::reference;
 
@@ -43,40 +43,6 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
             }
         }
     }
-    let attention = |heads, kv_heads, head_dim, context, position| Attend {
-        heads,
-        kv_heads,
-        head_dim,
-        rope_dim: head_dim,
-        context,
-        position,
-        norm: false,
-        halves: false,
-        window: context,
-    };
-    let all = [
-        attention(6, 2, 32, 256, 200),
-        attention(1, 1, 8, 1, 0),
-        Attend { norm: true, halves: true, ..attention(4, 2, 128, 64, 63) },
-        Attend { window: 40, ..attention(4, 1, 64, 300, 299) },
-        Attend { rope_dim: 16, halves: true, ..attention(7, 1, 64, 100, 33) },
-        attention(3, 1, 64, 4096, 4000),
-        attention(2, 2, 16, 32768, 32767),
-    ];
-    cases.extend(all.iter().map(|a| maker.attend(a)));
-}
-
-/// One fused attention.
-struct Attend {
-    heads: u32,
-    kv_heads: u32,
-    head_dim: u32,
-    rope_dim: u32,
-    context: u32,
-    position: u32,
-    norm: bool,
-    halves: bool,
-    window: u32,
 }
 
 /// An activation as the kernels quantise it, and how far a step in doubt may move it.
@@ -95,7 +61,7 @@ fn quantised(x: &[f32]) -> (Vec<f64>, Vec<f64>) {
     (values, doubts)
 }
 
-const EPSILON: f32 = 1e-5;
+pub(super) const EPSILON: f32 = 1e-5;
 
 impl Maker {
     fn product(&mut self, p: &Product) -> Option<Case> {
@@ -209,135 +175,5 @@ impl Maker {
             ],
             control: (2, 3, FLIP),
         })
-    }
-
-    fn attend(&mut self, a: &Attend) -> Case {
-        let (dim, group) = (a.head_dim as usize, (a.heads / a.kv_heads) as usize);
-        let (q_dim, kv_dim) = (a.heads as usize * dim, a.kv_heads as usize * dim);
-        let (context, position) = (a.context as usize, a.position as usize);
-        let qkv = self.floats(q_dim + 2 * kv_dim);
-        let (q_norm, k_norm) = (self.floats(dim), self.floats(dim));
-        let pairs = a.rope_dim as usize / 2;
-        let table: Vec<f32> = (0..context * pairs)
-            .flat_map(|i| {
-                let (sin, cos) = (i as f32 * 0.37).sin_cos();
-                [cos, sin]
-            })
-            .collect();
-        let half = |v: f32| half::f16::from_f32(v);
-        let keys: Vec<half::f16> = self.floats(context * kv_dim).into_iter().map(half).collect();
-        let values: Vec<half::f16> = self.floats(context * kv_dim).into_iter().map(half).collect();
-        // Cache layouts: keys [kv_head][dim / 8][context][8], values [kv_head][context][dim].
-        let key = |h: usize, t: usize, d: usize| ((h * dim / 8 + d / 8) * context + t) * 8 + d % 8;
-        let value = |h: usize, t: usize, d: usize| (h * context + t) * dim + d;
-
-        let turn = |vector: &[f32], weight: &[f32]| -> Vec<f64> {
-            let mut v: Vec<f64> = vector.iter().map(|v| f64::from(*v)).collect();
-            if a.norm {
-                let square = v.iter().map(|v| v * v).sum::<f64>() / dim as f64;
-                let factor = 1.0 / (square + f64::from(EPSILON)).sqrt();
-                v.iter_mut().zip(weight).for_each(|(v, w)| *v *= factor * f64::from(*w));
-            }
-            for pair in 0..pairs {
-                let (i, j) = if a.halves { (pair, pair + pairs) } else { (2 * pair, 2 * pair + 1) };
-                let at = 2 * (position * pairs + pair);
-                let (cos, sin) = (f64::from(table[at]), f64::from(table[at + 1]));
-                (v[i], v[j]) = (v[i] * cos - v[j] * sin, v[i] * sin + v[j] * cos);
-            }
-            v
-        };
-        let scale = 1.0 / (dim as f32).sqrt();
-        let first = (position + 1).saturating_sub(a.window as usize);
-        let mut expected = Vec::new();
-        for head in 0..a.heads as usize {
-            let h = head / group;
-            let q = turn(&qkv[head * dim..][..dim], &q_norm);
-            let own_key = turn(&qkv[q_dim + h * dim..][..dim], &k_norm);
-            let own_value = &qkv[q_dim + kv_dim + h * dim..][..dim];
-            let key_at = |t: usize, d: usize| {
-                if t == position { f64::from(half(own_key[d] as f32)) } else { f64::from(keys[key(h, t, d)]) }
-            };
-            let dot = |t: usize| (0..dim).map(|d| q[d] * key_at(t, d)).sum::<f64>() * f64::from(scale);
-            let size =
-                |t: usize| (0..dim).map(|d| (q[d] * key_at(t, d)).abs()).sum::<f64>() * f64::from(scale);
-            let scores: Vec<f64> = (first..=position).map(dot).collect();
-            let weights = reference::softmax(&scores);
-            let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            // A score errs by its own roundings; exp by 3 + 2|x| ULP; the sums by their length.
-            let length = 16.0 + scores.len() as f64 / 8.0;
-            let rounding = |t: usize, s: f64| {
-                (dim as f64 + 20.0) * 2.0 * U * size(t) + (2.0 * (largest - s) + 16.0 + length) * 2.0 * U
-            };
-            let errors: Vec<f64> = (first..=position).zip(&scores).map(|(t, s)| rounding(t, *s)).collect();
-            let mean: f64 = weights.iter().zip(&errors).map(|(w, e)| w * e).sum();
-            // The present key and value are rounded to halves, and a rounding may go the other way: 2^-11 of each.
-            let present = weights[position - first] * (size(position) + 1.0) / 2048.0;
-            for d in 0..dim {
-                let value_at = |t: usize| {
-                    if t == position {
-                        f64::from(half(own_value[d]))
-                    } else {
-                        f64::from(values[value(h, t, d)])
-                    }
-                };
-                let mut sum = 0.0;
-                let mut tolerance = 4.0 * present;
-                for ((t, w), e) in (first..=position).zip(&weights).zip(&errors) {
-                    sum += w * value_at(t);
-                    tolerance += w * (e + mean) * value_at(t).abs();
-                }
-                expected.push(some(sum, tolerance));
-            }
-        }
-
-        let t = self.tuning.fused;
-        // Where it does not fit at all, the case says so.
-        let shape = fitting_attention(group as u32, a.head_dim, &t, &self.limits)
-            .unwrap_or_else(|| attention_shape(group as u32, a.head_dim, t.attention_threads, &t));
-        let splits = (t.attention_groups / a.kv_heads).clamp(1, a.context.div_ceil(t.tile));
-        let bits = |v: &[half::f16]| v.iter().flat_map(|h| h.to_le_bytes()).collect::<Vec<u8>>();
-        let parts = vec![0u8; 4 * (a.heads * splits * (a.head_dim + 4)) as usize];
-        Case {
-            kernel: &k::FUSED_ATTENTION,
-            shape: Shape { workgroup: shape.threads, rows: 1 },
-            label: format!(
-                "heads={} kv_heads={} head_dim={dim} context={context} position={position} norm={} window={}",
-                a.heads, a.kv_heads, a.norm, a.window
-            ),
-            step: vec![a.position, 0],
-            inputs: vec![
-                bytes(&table),
-                bytes(&qkv),
-                bytes(&q_norm),
-                bytes(&k_norm),
-                bits(&keys),
-                bits(&values),
-                parts,
-                vec![0; 4 * a.kv_heads as usize],
-            ],
-            push: vec![
-                a.heads,
-                a.kv_heads,
-                a.context,
-                a.window,
-                scale.to_bits(),
-                EPSILON.to_bits(),
-                splits,
-                q_dim as u32,
-                (q_dim + kv_dim) as u32,
-            ],
-            grid: [a.kv_heads, splits],
-            expected,
-            constants: vec![
-                (10, a.head_dim),
-                (11, group as u32),
-                (12, a.rope_dim),
-                (13, a.halves.into()),
-                (14, a.norm.into()),
-                (15, t.tile),
-                (38, key_positions(group as u32, &t)),
-            ],
-            control: (5, 1, FLIP),
-        }
     }
 }

@@ -11,6 +11,7 @@
 //! Each kernel has a control: the same case with one input changed on the device only. A comparison that does not
 //! notice is no comparison, and the command fails.
 
+mod attention;
 mod batch;
 mod cases;
 mod fused;
@@ -23,7 +24,9 @@ use std::rc::Rc;
 use zinc_shaders::{Direction, Kernel, capability};
 
 use crate::decode;
-use crate::plan::{Arena, Dispatch, Plan, Shape, Space, Span, Step, Tuning, Work};
+use crate::plan::{
+    Arena, CoopAttention, Cooperative, Dispatch, Plan, Shape, Shapes, Space, Span, Step, Tuning, Work,
+};
 use crate::results::{self, OpsCase};
 use crate::vk::{Device, Levers, Program, Record, Uploader};
 
@@ -73,7 +76,7 @@ pub fn run(
     wanted: impl Fn(&str) -> bool,
     mut each: impl FnMut(&OpsCase),
 ) -> Result<results::Ops, decode::Error> {
-    let cases = cases_for(device, tuning, wanted);
+    let cases = cases_for(device, tuning, wanted)?;
     let mut done = Vec::with_capacity(cases.len());
     let (mut controls, mut controls_caught) = (0, 0);
     let mut last_kernel = "";
@@ -108,19 +111,45 @@ pub fn run(
     })
 }
 
-/// Number of cases that [`run`] will go through.
-pub fn total(device: &Device, tuning: &Tuning, wanted: impl Fn(&str) -> bool) -> usize {
-    cases_for(device, tuning, wanted).len()
+/// Whether attention on cooperative matrices computes on this device what it should, for heads of this size of which `group` share a
+/// key: what is wrong if it does not. The same check as that of a case of [`run`], on a context of three tiles.
+pub(crate) fn attention_disagrees(
+    device: &Rc<Device>,
+    tuning: &Tuning,
+    (group, head_dim): (u32, u32),
+    places: &[u32],
+    coop: &CoopAttention,
+) -> Result<Option<String>, decode::Error> {
+    let case = attention::probe(tuning, &device.limits(), (group, head_dim), places, coop);
+    Ok(check(device, &case, false)?.detail)
 }
 
-fn cases_for(device: &Device, tuning: &Tuning, wanted: impl Fn(&str) -> bool) -> Vec<Case> {
-    let mut cases = cases::all(tuning, &device.limits(), device.cooperative());
+/// Number of cases that [`run`] will go through.
+pub fn total(
+    device: &Rc<Device>,
+    tuning: &Tuning,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<usize, decode::Error> {
+    Ok(cases_for(device, tuning, wanted)?.len())
+}
+
+fn cases_for(
+    device: &Rc<Device>,
+    tuning: &Tuning,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<Case>, decode::Error> {
+    let cooperative = device.cooperative();
+    let places = match cooperative {
+        Cooperative::Has(Shapes { attention: Some(fragment), .. }) => decode::places(device, fragment)?,
+        _ => None,
+    };
+    let mut cases = cases::all(tuning, &device.limits(), cooperative, places);
     if !device.features().dot {
         // Their twins without the device's dot product are there.
         cases.retain(|case| !case.kernel.capabilities.contains(&capability::DOT_PRODUCT));
     }
     cases.retain(|case| wanted(case.kernel.name));
-    cases
+    Ok(cases)
 }
 
 fn check(device: &Rc<Device>, case: &Case, control: bool) -> Result<Verdict, decode::Error> {
@@ -169,7 +198,8 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
     let mut arena = Arena::new(Space::Arena, &limits);
     let outputs = case.expected.len() as u64;
     let input_spans: Vec<Span> = case.inputs.iter().map(|bytes| arena.take(bytes.len() as u64)).collect();
-    let output = arena.floats(outputs + GUARD);
+    // Where the host reads: what a check says must not depend on a barrier that a layer may drop.
+    let output = Span { space: Space::Tokens, offset: 0, bytes: 4 * (outputs + GUARD) };
     let mut inputs = input_spans.iter().copied();
     let reads_step = case.kernel.bindings.len() == case.inputs.len() + 2;
     let step_span = Span { space: Space::Step, offset: 0, bytes: 4 * case.step.len() as u64 };
@@ -186,7 +216,6 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
             Direction::Write => Span { bytes: outputs * 4, ..output },
         })
         .collect();
-    let readback = Span { space: Space::Readback, offset: 0, bytes: output.bytes };
     let dispatch = Dispatch {
         kernel: case.kernel,
         shape: case.shape,
@@ -196,16 +225,12 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
         grid: case.grid,
         reach: None,
     };
-    let step = |name, work| Step { layer: None, name, work };
     let plan = Plan {
-        steps: vec![
-            step(case.kernel.name, Work::Dispatch(dispatch)),
-            step("read", Work::Copy { from: output, to: readback }),
-        ],
+        steps: vec![Step { layer: None, name: case.kernel.name, work: Work::Dispatch(dispatch) }],
         buffers: vec![
             (Space::Step, step_span.bytes),
             (Space::Arena, arena.bytes()),
-            (Space::Readback, readback.bytes),
+            (Space::Tokens, output.bytes),
         ],
         uploads: Vec::new(),
         failed: None,
@@ -221,25 +246,27 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
         uploader.upload(program.buffer(Space::Arena), span.offset, &bytes)?;
     }
     let filler = vec![UNTOUCHED; output.bytes as usize / 4];
-    uploader.upload(program.buffer(Space::Arena), output.offset, bytemuck::cast_slice(&filler))?;
+    uploader.upload(program.buffer(Space::Tokens), output.offset, bytemuck::cast_slice(&filler))?;
     program.set_step(0, &case.step);
     program.submit(u32::MAX >> 1, 1, true)?;
     program.wait()?;
     let mut words = vec![0u32; output.bytes as usize / 4];
-    program.read(Space::Readback, 0, 0, bytemuck::cast_slice_mut(&mut words));
+    program.read(Space::Tokens, 0, 0, bytemuck::cast_slice_mut(&mut words));
     Ok(words)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Cooperative, Fragment, Limits};
+    use crate::plan::{Fragment, Limits};
 
     /// The cases of a device with small limits and cooperative matrices.
     fn all(tuning: Tuning) -> Vec<Case> {
         let limits = Limits { alignment: 64, workgroup: 256, ..Limits::TYPICAL };
         let fragment = Fragment { m: 16, n: 16, k: 16, subgroup: 32 };
-        cases::all(&tuning, &limits, Cooperative::Has(fragment))
+        let narrow = Fragment { n: 8, ..fragment };
+        let shapes = Shapes { product: fragment, attention: Some(narrow) };
+        cases::all(&tuning, &limits, Cooperative::Has(shapes), Some((0..256).collect()))
     }
 
     fn case() -> Case {
@@ -270,9 +297,10 @@ mod tests {
     fn every_kernel_has_cases() {
         let cases = all(Tuning::GPU);
         for kernel in zinc_shaders::KERNELS {
-            // These have several outputs, or none; they are checked by what sessions compute with them.
-            let whole =
-                ["persistent", "best", "advance", "nothing"].iter().any(|n| kernel.name.starts_with(n));
+            // These have several outputs, or none, or say what the others build upon; sessions compute with them.
+            let whole = ["persistent", "best", "advance", "nothing", "coop_places"]
+                .iter()
+                .any(|n| kernel.name.starts_with(n));
             let checked = cases.iter().any(|case| case.kernel == kernel);
             assert!(checked != whole, "{} is never checked", kernel.name);
         }

@@ -3,7 +3,7 @@
 //! What does not fit into a device's workgroups is cut smaller before it is planned unfused, since that costs ten dispatches a
 //! layer. The sizes are those that fused/attention.glsl works out from its constants.
 
-use super::{FusedTuning, Limits, Options};
+use super::{Fragment, FusedTuning, Fusion, Limits, Options};
 use crate::model::{Config, Pairing};
 
 /// Query heads that share a key/value head, at most: each takes eight registers of an invocation.
@@ -12,6 +12,9 @@ const MOST_GROUP: u32 = 8;
 /// Splits of one key/value head's attention, at most.
 pub(super) fn splits(c: &Config, options: &Options) -> u32 {
     let tuning = options.tuning.fused;
+    if let Some(coop) = coop_attention(c, options) {
+        return coop.splits(c.kv_heads, options.context, &tuning);
+    }
     let most = options.context.div_ceil(tuning.tile);
     // Where a group is large, merging its splits costs more than a second tile does.
     let wide = if c.heads / c.kv_heads * c.head_dim >= 512 { 2 } else { 1 };
@@ -25,7 +28,79 @@ pub(super) fn fuses_attention(c: &Config, options: &Options) -> bool {
     options.fusion.parts().attention
         && c.head_dim.is_multiple_of(8)
         && group <= MOST_GROUP
-        && fitting_attention(group, c.head_dim, &t, &options.limits).is_some()
+        && (coop_attention(c, options).is_some()
+            || fitting_attention(group, c.head_dim, &t, &options.limits).is_some())
+}
+
+/// Positions that the cache has room for: the context, or somewhat more where it is read in blocks.
+pub(super) fn cache_positions(c: &Config, options: &Options) -> u32 {
+    coop_attention(c, options).map_or(options.context, |coop| options.context.next_multiple_of(coop.tile))
+}
+
+/// Attention on cooperative matrices, where the options name their shape and the model's heads fit it. The resident kernel does
+/// without.
+pub(super) fn coop_attention(c: &Config, options: &Options) -> Option<CoopAttention> {
+    let fragment = options
+        .attention
+        .filter(|_| options.fusion.parts().attention && options.fusion != Fusion::Persistent)?;
+    CoopAttention::new(c.heads / c.kv_heads, c.head_dim, fragment, &options.tuning.fused, &options.limits)
+}
+
+/// The sizes of fused_attention_coop.comp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CoopAttention {
+    /// What a subgroup multiplies at once.
+    pub fragment: Fragment,
+    /// Positions of a tile.
+    pub tile: u32,
+    /// Invocations: a subgroup for each block of the head's dimensions.
+    pub threads: u32,
+    /// Bytes of the shared arrays.
+    pub shared_bytes: u32,
+}
+
+impl CoopAttention {
+    /// The kernel for so many query heads to a key; none where it does not fit a workgroup or the head is not whole blocks.
+    pub(crate) fn new(
+        group: u32,
+        head_dim: u32,
+        fragment: Fragment,
+        tuning: &FusedTuning,
+        limits: &Limits,
+    ) -> Option<Self> {
+        let Fragment { m, n, k, subgroup } = fragment;
+        let whole = [m, k, 8].iter().all(|size| head_dim.is_multiple_of(*size))
+            && k.is_multiple_of(8)
+            && m.is_multiple_of(k);
+        if !whole || group > MOST_GROUP {
+            return None;
+        }
+        let tile = tuning.tile.next_multiple_of(head_dim);
+        let threads = head_dim / m * subgroup;
+        let (quads, columns, merge_heads) = (head_dim / 4, (2 * group).next_multiple_of(n), group.min(2));
+        let shared_bytes = (group + 2) * quads * (16 + 4 + 16)
+            + columns * (16 * (head_dim / 8 + 1) + 16 * (tile / 4 + 1) + 16 * (tile / 8 + 1))
+            + head_dim / m * columns * 4 * m
+            + 12 * group
+            + merge_heads * (8 * (threads / quads) + 32 * threads)
+            + 4;
+        let fits = threads <= limits.workgroup && shared_bytes <= limits.shared_memory;
+        fits.then_some(Self { fragment, tile, threads, shared_bytes })
+    }
+
+    /// Splits of one key/value head: as many as `attention_groups` says for workgroups of 128 invocations, half of them where a
+    /// workgroup is twice as large and one more split costs more to merge than a second tile takes.
+    pub(crate) fn splits(&self, kv_heads: u32, context: u32, tuning: &FusedTuning) -> u32 {
+        let wide = (self.threads / 128).max(1);
+        (tuning.attention_groups / wide / kv_heads).clamp(1, context.div_ceil(self.tile))
+    }
+
+    /// Specialization constants.
+    pub(crate) fn constants(&self, head: &[(u32, u32)]) -> Vec<(u32, u32)> {
+        let Fragment { m, n, k, subgroup } = self.fragment;
+        let own = [(6, m), (7, n), (8, k), (15, self.tile), (39, subgroup)];
+        head.iter().copied().filter(|(id, _)| *id != 15).chain(own).collect()
+    }
 }
 
 /// The attention kernel in a dispatch of its own, with as many invocations as the tuning asks for, or half of them as often as it

@@ -19,11 +19,20 @@ pub struct Fragment {
     pub subgroup: u32,
 }
 
+/// The shapes of matrices that the kernels multiply on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shapes {
+    /// For a prompt's products.
+    pub product: Fragment,
+    /// For the attention of one token, where the device also adds up over a subgroup.
+    pub attention: Option<Fragment>,
+}
+
 /// Whether a device multiplies matrices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cooperative {
     /// It does.
-    Has(Fragment),
+    Has(Shapes),
     /// It does not, for this reason.
     Lacks(&'static str),
 }

@@ -6,7 +6,7 @@
 
 use zinc_shaders as k;
 
-use super::attention::fuses_attention;
+use super::attention::{cache_positions, coop_attention, fuses_attention};
 use super::fused::FusedSlots;
 use super::kernels::Family;
 use super::layout::{Arena, Arenas, Limits, Placed, Placement};
@@ -32,6 +32,8 @@ pub struct Options {
     pub fusion: Fusion,
     /// Whether the device chooses the next token itself (the likeliest).
     pub sample: bool,
+    /// The cooperative matrices that attention of one token is computed on where it is fused; none for float arithmetic.
+    pub attention: Option<Fragment>,
     /// Leaves the barriers of the resident kernel out: the control, whose numbers must be wrong on a GPU.
     pub no_grid_barrier: bool,
     /// Leaves the loads before those barriers out.
@@ -50,6 +52,7 @@ impl Options {
             features: Features::default(),
             fusion: Fusion::None,
             sample: false,
+            attention: None,
             no_grid_barrier: false,
             no_prefetch: false,
             matrix: None,
@@ -149,8 +152,19 @@ pub fn decode(model: &Model<'_>, weights: &Placement, options: &Options) -> Resu
     constant_arena.take(constants);
     let resident = options.resident().then(|| Resident::new(c, options, &mut constant_arena, &mut arena));
 
-    let mut b =
-        Builder { steps: Vec::new(), layer: None, step, rope_tables, config: c, weights, options, fused };
+    let row = |_: &Span| arena.floats(u64::from(c.rope_dim));
+    let angles = coop_attention(c, options).map_or(Vec::new(), |_| rope_tables.iter().map(row).collect());
+    let mut b = Builder {
+        steps: Vec::new(),
+        layer: None,
+        step,
+        rope_tables,
+        angles,
+        config: c,
+        weights,
+        options,
+        fused,
+    };
     if let Some(factor) = c.embedding_scale {
         b.embed(&model.embedding, slots.middle)?;
         b.scale("embd_scale", factor, slots.middle, slots.state)?;
@@ -228,7 +242,7 @@ pub(super) fn layer_caches(c: &Config, options: &Options) -> (Vec<(Span, Span)>,
     let mut cache = Arenas::new(Space::Cache, &options.limits);
     // Fused attention keeps halves.
     let half = if fuses_attention(c, options) { 2 } else { 1 };
-    let each = u64::from(options.context) * u64::from(c.kv_dim()) / half;
+    let each = u64::from(cache_positions(c, options)) * u64::from(c.kv_dim()) / half;
     let caches = (0..c.layers).map(|_| (cache.floats(each), cache.floats(each))).collect();
     (caches, cache)
 }
@@ -246,6 +260,8 @@ pub(super) struct Builder<'b> {
     pub(super) step: Span,
     /// One for each of the configuration's rotations.
     pub(super) rope_tables: Vec<Span>,
+    /// The present position's rows of these, where a step fetches them.
+    pub(super) angles: Vec<Span>,
     pub(super) config: &'b Config,
     pub(super) weights: &'b Placement,
     pub(super) options: &'b Options,
@@ -378,6 +394,15 @@ impl Builder<'_> {
         self.push("best", &k::BEST, shape, vec![logits, parts], vec![count], [groups.into(), 1])?;
         let bindings = vec![parts, self.step, tokens];
         self.push("advance", &k::ADVANCE, shape, bindings, vec![groups], [1, 1])
+    }
+
+    /// The present position's cosines and sines to where their place does not depend on it.
+    pub(super) fn fetch_angles(&mut self) -> Result<(), Error> {
+        let pairs = self.config.rope_dim / 2;
+        for (table, row) in self.rope_tables.clone().into_iter().zip(self.angles.clone()) {
+            self.elements("angles", &k::ANGLES, vec![self.step, table, row], vec![pairs], pairs)?;
+        }
+        Ok(())
     }
 
     fn scale(&mut self, name: &'static str, factor: f32, from: Span, to: Span) -> Result<(), Error> {

@@ -12,7 +12,9 @@
 
 use zinc_shaders as k;
 
-use super::attention::{attention_constants, fitting_attention, fuses_attention, splits};
+use super::attention::{
+    attention_constants, cache_positions, coop_attention, fitting_attention, fuses_attention, splits,
+};
 use super::decode::{Builder, Slots};
 use super::layout::Arena;
 use super::tile::{Crew, Tiling, Work as Cut};
@@ -86,13 +88,14 @@ impl FusedSlots {
     pub(super) fn new(c: &Config, options: &Options, arena: &mut Arena) -> Self {
         let mut take = |count: u32| arena.floats(count.into());
         let splits = splits(c, options);
+        let t = options.tuning.fused;
         Self {
             q: take(c.q_dim()),
             k: take(c.kv_dim()),
             v: take(c.kv_dim()),
             parts: take(c.heads * splits * (c.head_dim + 4)),
             // A float for each 256 bytes, and what the last workgroup has too many.
-            scratch: take((options.tuning.fused.prefetch << 12).max(1) + 256),
+            scratch: take((t.prefetch.max(t.prefetch_output) << 12).max(1) + 256),
             counters: Span { space: Space::Control, offset: 0, bytes: 4 * u64::from(c.kv_heads) },
         }
     }
@@ -170,9 +173,14 @@ impl Builder<'_> {
                 self.matvec(names[i], inputs[i], s.weighted, to[i])?;
             }
         }
+        if index == 0 {
+            // Beside the projections, so that it takes no barrier of its own.
+            self.fetch_angles()?;
+        }
         if attention && (fused_bias || !biased) {
             self.fused_attention(index, layer, keys, values, s.attention)?;
-            self.prefetch(&[&layer.attn_output, &layer.ffn_gate, &layer.ffn_up])?;
+            let most = u64::from(self.options.tuning.fused.prefetch) << 20;
+            self.prefetch(&[&layer.attn_output, &layer.ffn_gate, &layer.ffn_up], 0, most)?;
         } else {
             self.plain_attention(index, layer, s, keys, values, !fused_bias)?;
         }
@@ -189,6 +197,11 @@ impl Builder<'_> {
             let added = self.post_norm(names, layer.attn_post_norm.as_ref(), s, s.projected)?;
             self.binary("attn_residual", &k::ADD, s.state, added, s.middle)?;
         }
+
+        let t = self.options.tuning.fused;
+        let read = self.weights.whole(&layer.attn_output).map_or(0, |placed| placed.quants.bytes);
+        let done = (u64::from(t.prefetch) << 20).saturating_sub(read);
+        self.prefetch(&[&layer.ffn_gate, &layer.ffn_up], done, u64::from(t.prefetch_output) << 20)?;
 
         self.fused_gates(layer, s)?;
         if residual(self, &layer.ffn_down, &layer.ffn_post_norm) {
@@ -400,12 +413,19 @@ impl Builder<'_> {
         let (c, f) = (self.config, self.fused);
         let t = self.options.tuning.fused;
         let group = c.heads / c.kv_heads;
-        let shape = fitting_attention(group, c.head_dim, &t, &self.options.limits);
-        let threads = shape.expect("attention is fused where it fits").threads;
+        let constants = attention_constants(c, layer.attn_q_norm.is_some(), &t);
+        let (kernel, threads, tile, constants) = if let Some(coop) = coop_attention(c, self.options) {
+            (&k::FUSED_ATTENTION_COOP, coop.threads, coop.tile, coop.constants(&constants))
+        } else {
+            let shape = fitting_attention(group, c.head_dim, &t, &self.options.limits);
+            let threads = shape.expect("attention is fused where it fits").threads;
+            (&k::FUSED_ATTENTION, threads, t.tile, constants)
+        };
         let splits = splits(c, self.options);
-        let context = self.options.context;
+        let context = cache_positions(c, self.options);
         let window = c.layer_window(index).unwrap_or(context);
-        let table = self.rope_tables[c.layer_rope(index)];
+        let rope = c.layer_rope(index);
+        let table = self.angles.get(rope).copied().unwrap_or(self.rope_tables[rope]);
         let qkv = cover(&[f.q, f.k, f.v]);
         let at = |span: Span| ((span.offset - qkv.offset) / 4) as u32;
         let norm = |m: &Option<Matrix<'_>>| m.as_ref().map_or(table, |m| self.weights.of(m).quants);
@@ -424,28 +444,29 @@ impl Builder<'_> {
         ];
         self.push_with(
             "attention",
-            &k::FUSED_ATTENTION,
+            kernel,
             Shape { workgroup: threads, rows: 1 },
             bindings,
             push,
-            attention_constants(c, layer.attn_q_norm.is_some(), &t),
+            constants,
             [c.kv_heads.into(), splits.into()],
-            Some(Reach { axis: 1, positions: t.tile }),
+            Some(Reach { axis: 1, positions: tile }),
         )
     }
 
     /// Reads the weights of later steps beside the step before, which leaves the memory idle, so that a cache has them when
-    /// their turn comes. Nobody uses what it writes.
-    fn prefetch(&mut self, matrices: &[&Matrix<'_>]) -> Result<(), Error> {
+    /// their turn comes: so many bytes from byte `from` of them on. Nobody uses what it writes.
+    fn prefetch(&mut self, matrices: &[&Matrix<'_>], from: u64, most: u64) -> Result<(), Error> {
         const WORKGROUP: u32 = 256;
-        let most = u64::from(self.options.tuning.fused.prefetch) << 20;
         let places: Vec<_> = matrices.iter().filter_map(|m| self.weights.whole(m)).collect();
         let spans: Vec<Span> = places.iter().flat_map(|p| [Some(p.quants), p.scales]).flatten().collect();
         let together = spans.iter().all(|span| span.space == spans[0].space);
         if most == 0 || places.len() < matrices.len() || !together {
             return Ok(());
         }
-        let all = cover(&spans);
+        let mut all = cover(&spans);
+        let from = (from / self.options.limits.alignment * self.options.limits.alignment).min(all.bytes);
+        (all.offset, all.bytes) = (all.offset + from, all.bytes - from);
         let bytes = all.bytes.min(most).min(self.options.limits.range) / 16 * 16;
         let count = (bytes / 16) as u32;
         let groups = count.div_ceil(16 * WORKGROUP);

@@ -24,9 +24,9 @@ mod tile;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use attention::{attention_shape, fitting_attention, key_positions};
+pub(crate) use attention::{CoopAttention, attention_shape, fitting_attention, key_positions};
 pub(crate) use coop::CoopTile;
-pub use coop::{CoopTuning, Cooperative, Fragment};
+pub use coop::{CoopTuning, Cooperative, Fragment, Shapes};
 pub use decode::{Options, decode};
 pub(crate) use decode::{get_rows_dispatch, matvec_dispatch, rope_tables};
 pub use fused::{Fusion, Parts};
@@ -351,6 +351,8 @@ pub struct FusedTuning {
     pub attention_groups: u32,
     /// Megabytes of the weights of later steps that are read during attention, so that a large cache has them; 0 for none.
     pub prefetch: u32,
+    /// The same during the projection that follows attention.
+    pub prefetch_output: u32,
     /// Workgroups of the resident kernel: no more than are resident at once.
     pub resident_groups: u32,
     /// Invocations in a workgroup of the resident kernel.
@@ -375,6 +377,7 @@ impl Tuning {
             key_positions: 1,
             attention_groups: 16,
             prefetch: 0,
+            prefetch_output: 0,
             resident_groups: 1,
             resident_threads: 8,
         },
@@ -398,6 +401,7 @@ impl Tuning {
             // splits, or for 17, and none has one more than the others.
             attention_groups: 272,
             prefetch: 0,
+            prefetch_output: 0,
             resident_groups: 132,
             resident_threads: 256,
         },

@@ -381,3 +381,18 @@ fn a_batch_beyond_the_limits_is_an_error_that_says_how_much_it_takes() {
     assert!(error.to_string().contains("40000"), "{error}");
     assert!(prompt(&model, &placement, &options, 4, Logits::Last).is_ok());
 }
+
+#[test]
+fn attention_on_cooperative_matrices_takes_one_dispatch_more_and_no_barrier() {
+    let plain = Options { fusion: Fusion::All, ..options() };
+    let attention = Some(Fragment { m: 16, n: 8, k: 16, subgroup: 32 });
+    let counts = |options: Options| {
+        with_plan(options, |_, _, plan| {
+            is_ordered(plan, "attention on cooperative matrices");
+            let due = barriers::Due::of(plan, |_| true);
+            (plan.dispatches(), due.count())
+        })
+    };
+    let (dispatches, barriers) = counts(plain);
+    assert_eq!(counts(Options { attention, ..plain }), (dispatches + 1, barriers));
+}

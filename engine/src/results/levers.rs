@@ -31,6 +31,9 @@ pub struct LadderRung {
     pub ratio: Option<Spread>,
     /// BLAKE3 of the logits of a greedy text of 16 tokens; `null` where kernels compute nothing.
     pub digest: Option<String>,
+    /// As [`Decode::attention`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attention: Option<String>,
     /// Why this device can't have it.
     pub failed: Option<String>,
 }

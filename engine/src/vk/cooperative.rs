@@ -1,12 +1,12 @@
 //! Whether a device multiplies matrices of halves, and in which shape.
 //!
-//! VK_KHR_cooperative_matrix lists the shapes that a device knows. The engine's kernel takes one that multiplies halves and adds
-//! floats, a subgroup each. It also needs to know how many invocations a subgroup has, so that a workgroup is made of whole ones.
+//! VK_KHR_cooperative_matrix lists the shapes that a device knows. The engine's kernels take those that multiply halves and add
+//! floats, a subgroup each: a prompt's products a large one, attention of one token one with few columns. It also needs to know how many invocations a subgroup has, so that a workgroup is made of whole ones.
 
 use ash::{khr, vk};
 
 use super::Instance;
-use crate::plan::{Cooperative, Fragment};
+use crate::plan::{Cooperative, Fragment, Shapes};
 
 /// `VK_KHR_cooperative_matrix`.
 pub(super) const EXTENSION: &std::ffi::CStr = khr::cooperative_matrix::NAME;
@@ -67,9 +67,12 @@ pub(super) fn find(
         .collect();
     // The largest that is not above 16 x 16 x 16, the shape that most devices have.
     usable.sort_by_key(|f| (f.m.max(f.n).max(f.k) > 16, std::cmp::Reverse(f.m * f.n * f.k)));
-    usable
-        .first()
-        .map_or(Cooperative::Lacks("the device has no cooperative matrices of halves that add floats"), |f| {
-            Cooperative::Has(*f)
-        })
+    let Some(&product) = usable.first() else {
+        return Cooperative::Lacks("the device has no cooperative matrices of halves that add floats");
+    };
+    let reduces = subgroup.supported_operations.contains(vk::SubgroupFeatureFlags::ARITHMETIC);
+    // A token has few query heads to a key, and what an invocation loads of the cache, sixteen bytes, is its part of a factor.
+    let suits = |f: &&Fragment| reduces && f.m * f.k == 8 * f.subgroup;
+    let attention = usable.iter().filter(suits).min_by_key(|f| f.n).copied();
+    Cooperative::Has(Shapes { product, attention })
 }

@@ -148,6 +148,12 @@ impl Device {
         self.physical.caps.features
     }
 
+    /// Whether attention of one token on cooperative matrices was measured to be faster than with float arithmetic on devices of
+    /// this driver.
+    pub fn prefers_cooperative_attention(&self) -> bool {
+        self.physical.caps.nvidia
+    }
+
     /// Cooperative matrices, or why there are none.
     pub fn cooperative(&self) -> Cooperative {
         self.physical.caps.cooperative
@@ -161,6 +167,9 @@ impl Device {
             capability::SHADER | capability::GROUP_NON_UNIFORM => true,
             capability::FLOAT16 | capability::COOPERATIVE_MATRIX => {
                 matches!(caps.cooperative, Cooperative::Has(_))
+            }
+            capability::GROUP_NON_UNIFORM_ARITHMETIC => {
+                matches!(caps.cooperative, Cooperative::Has(shapes) if shapes.attention.is_some())
             }
             capability::VULKAN_MEMORY_MODEL | capability::VULKAN_MEMORY_MODEL_DEVICE_SCOPE => {
                 caps.features.memory_model

@@ -123,6 +123,7 @@ impl Instance {
             allocation: maintenance.max_memory_allocation_size,
             alignment: limits.min_storage_buffer_offset_alignment,
             features,
+            nvidia: driver.driver_id == vk::DriverId::NVIDIA_PROPRIETARY,
             cooperative: cooperative::find(self, handle, api, features.memory_model),
             timestamp_bits: families.iter().find(|f| computes(f)).map_or(0, |f| f.timestamp_valid_bits),
             timestamp_period: limits.timestamp_period,

@@ -151,10 +151,10 @@ fn build(
         .name(c"main")
         .specialization_info(&specialization);
     if kernel.capabilities.contains(&capability::COOPERATIVE_MATRIX)
-        && let Cooperative::Has(fragment) = device.cooperative()
+        && let Cooperative::Has(shapes) = device.cooperative()
         && !null
     {
-        subgroup = subgroup.required_subgroup_size(fragment.subgroup);
+        subgroup = subgroup.required_subgroup_size(shapes.product.subgroup);
         stage =
             stage.flags(vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS).push_next(&mut subgroup);
     }

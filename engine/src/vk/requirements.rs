@@ -38,6 +38,8 @@ pub struct Caps {
     pub alignment: u64,
     /// Optional features that fused kernels use.
     pub features: Features,
+    /// NVIDIA's own driver.
+    pub nvidia: bool,
     /// Cooperative matrices, which a prompt's kernels use.
     pub cooperative: Cooperative,
     /// `timestampValidBits` of the queue family.
@@ -127,6 +129,7 @@ mod tests {
             allocation: 1 << 30,
             alignment: 16,
             features: Features::default(),
+            nvidia: false,
             cooperative: Cooperative::Lacks("it is a test"),
             timestamp_bits: 64,
             timestamp_period: 1.0,

@@ -10,6 +10,7 @@ use zinc_engine::reference::Reference;
 use zinc_engine::tokenizer::Tokenizer;
 use zinc_engine::vk::Record;
 use zinc_engine::{embedded, ops};
+use zinc_shaders::capability;
 
 use crate::support::{Tiny, cosine, device, with_model};
 
@@ -43,11 +44,15 @@ fn every_kernel_agrees_with_the_reference_and_every_control_is_caught() {
         let failed: Vec<_> = result.cases.iter().filter(|case| !case.passed).collect();
         assert!(failed.is_empty(), "{failed:#?}");
         assert_eq!((result.passed, result.controls_caught), (result.total, result.controls));
-        let alone =
-            |name: &str| ["persistent", "best", "advance", "nothing"].iter().all(|n| !name.starts_with(n));
+        let alone = |name: &str| {
+            ["persistent", "best", "advance", "nothing", "coop_places"].iter().all(|n| !name.starts_with(n))
+        };
         let cooperative = matches!(device().cooperative(), Cooperative::Has(_));
-        let there = |name: &str| alone(name) && (cooperative || !name.starts_with("matmul_coop"));
-        let kernels = zinc_shaders::KERNELS.iter().filter(|kernel| there(kernel.name)).count();
+        let there = |kernel: &&&zinc_shaders::Kernel| {
+            alone(kernel.name)
+                && (cooperative || !kernel.capabilities.contains(&capability::COOPERATIVE_MATRIX))
+        };
+        let kernels = zinc_shaders::KERNELS.iter().filter(there).count();
         assert_eq!(result.controls, kernels as u64);
     }
 }

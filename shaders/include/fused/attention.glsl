@@ -25,16 +25,11 @@
 // those of others visible); and, in shared memory, A_GET(i) and A_SET(i, v) (vec4, MERGE_QUADS of them), which A_SHARED
 // declares where they have no other use.
 
-layout(constant_id = 10) const uint HEAD_DIM = 16;
-layout(constant_id = 11) const uint GROUP = 1;     // query heads a key/value head
-layout(constant_id = 12) const uint ROPE_DIM = 16;
-layout(constant_id = 13) const bool NEOX = false;  // pairs are half a rotation apart instead of neighbours
-layout(constant_id = 14) const bool QK_NORM = false;
-layout(constant_id = 15) const uint TILE = 8;      // positions a tile, at most T
+#include "head.glsl"
+#include "merge.glsl"
+
 layout(constant_id = 38) const uint POSITIONS = 1; // positions of a tile whose keys an invocation has, a divisor of TILE
 
-const uint OCTETS = HEAD_DIM / 8u;
-const uint QUADS = HEAD_DIM / 4u;
 const uint SLOTS = TILE / POSITIONS;               // invocations with the same octets of keys
 const uint DIM_GROUPS = T / SLOTS;                 // invocations that share a position's score
 const uint SCORE_GROUPS = T / TILE;                // and those that share making weights of them
@@ -42,10 +37,6 @@ const uint KEY_OCTETS = (OCTETS + DIM_GROUPS - 1u) / DIM_GROUPS;
 const uint KEY_LOADS = KEY_OCTETS * POSITIONS;
 const uint POSITION_GROUPS = T / OCTETS;           // invocations that share an octet of the result
 const uint VALUE_LOADS = (TILE + POSITION_GROUPS - 1u) / POSITION_GROUPS;
-const uint MERGE_HEADS = GROUP < 2u ? GROUP : 2u;  // heads that are added up at once
-const uint MERGE_QUADS = 2u * T * MERGE_HEADS;
-const uint SPLIT_GROUPS = T / QUADS;               // invocations that share a quad of the merge
-const uint MERGE_STEP = GROUP > 4u ? 2u : 4u;      // loads of a quad that are in flight at once, for each query head
 
 shared float unturned[(GROUP + 2u) * HEAD_DIM];
 shared vec4 qkv[(GROUP + 2u) * HEAD_DIM / 4u];
@@ -54,26 +45,6 @@ shared float scores[GROUP * DIM_GROUPS * TILE];
 shared float weights_of[GROUP * TILE];
 shared float largest_of[GROUP * 8u];
 shared float totals[POSITION_GROUPS * MERGE_HEADS];
-shared vec2 abouts[SPLIT_GROUPS * MERGE_HEADS];
-shared uint arrived;
-#ifdef A_SHARED
-A_SHARED
-#endif
-
-struct Attention {
-    uint heads;
-    uint kv_heads;
-    uint context; // positions that the cache holds
-    uint window;
-    float scale;
-    float epsilon;
-    uint splits;  // most splits a head
-    uint keys;    // where the layer's part of the cache begins, in uvec4
-    uint values;
-    uint key_at;  // where this token's keys begin behind its queries, in floats
-    uint value_at;
-    uint position;
-};
 
 uvec4 tile_keys[KEY_LOADS];
 uvec4 tile_values[VALUE_LOADS];
@@ -91,32 +62,10 @@ uvec4 packed_octet(uint vector, uint o) {
     return uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), packHalf2x16(b.zw));
 }
 
-uint partner_of(uint dim) {
-    const uint pairs = ROPE_DIM / 2u;
-    return dim >= ROPE_DIM ? dim : NEOX ? (dim >= pairs ? dim - pairs : dim + pairs) : (dim ^ 1u);
-}
-
-uint pair_of(uint dim) {
-    const uint pairs = ROPE_DIM / 2u;
-    return dim >= ROPE_DIM ? 0u : NEOX ? (dim >= pairs ? dim - pairs : dim) : dim / 2u;
-}
-
-vec2 angle_at(Attention a, uint dim) {
-    return A_ANGLE(a.position * (ROPE_DIM / 2u) + pair_of(dim));
-}
-
-float norm_weight(uint vector, uint dim) {
-    return vector < GROUP ? A_QNORM(dim) : A_KNORM(dim);
-}
-
 // Splits that have work, and the number of tiles, where so many positions are seen.
 uvec2 splits_of(Attention a, uint visible) {
     uint tiles = (visible + TILE - 1u) / TILE;
     return uvec2(min(tiles, a.splits), tiles);
-}
-
-uint first_position(Attention a) {
-    return a.position < a.window ? 0u : a.position - a.window + 1u;
 }
 
 // The first position of a split's first tile. It doesn't depend on the present position where there is no window, so that
@@ -215,79 +164,6 @@ void prepare(Attention a, uint head) {
         qkv[i] = vector < GROUP ? a.scale * result : result;
     }
     barrier();
-}
-
-// Adds up the partial results of all splits of a head.
-void merge(Attention a, uint head, uint splits) {
-    uint lane = gl_LocalInvocationID.x;
-    uint stride = GROUP * (QUADS + 1u);
-    uint base = head * a.splits * stride;
-    uint quad = lane % QUADS;
-    uint my_splits = lane / QUADS; // every SPLIT_GROUPS-th from here on
-    vec4 sum[GROUP];
-    vec2 about[GROUP]; // weight and largest score
-    [[unroll]] for (uint j = 0u; j < GROUP; j++) {
-        sum[j] = vec4(0.0);
-        about[j] = vec2(0.0, -3.4e38);
-    }
-    for (uint s = my_splits; s < splits; s += MERGE_STEP * SPLIT_GROUPS) {
-        vec4 part[MERGE_STEP * GROUP];
-        vec2 part_about[MERGE_STEP * GROUP];
-        [[unroll]] for (uint i = 0u; i < MERGE_STEP * GROUP; i++) {
-            uint at = base + min(s + i / GROUP * SPLIT_GROUPS, splits - 1u) * stride + i % GROUP * (QUADS + 1u);
-            part[i] = A_PART(at + quad);
-            part_about[i] = A_PART(at + QUADS).xy;
-        }
-        [[unroll]] for (uint i = 0u; i < MERGE_STEP * GROUP; i++) {
-            if (s + i / GROUP * SPLIT_GROUPS >= splits) {
-                part_about[i].y = -3.4e38;
-            }
-        }
-        [[unroll]] for (uint j = 0u; j < GROUP; j++) {
-            float top = about[j].y;
-            [[unroll]] for (uint e = 0u; e < MERGE_STEP; e++) {
-                top = max(top, part_about[e * GROUP + j].y);
-            }
-            float shrink = exp(about[j].y - top);
-            sum[j] *= shrink;
-            about[j] = vec2(shrink * about[j].x, top);
-            [[unroll]] for (uint e = 0u; e < MERGE_STEP; e++) {
-                float grow = exp(part_about[e * GROUP + j].y - top);
-                sum[j] += grow * part[e * GROUP + j];
-                about[j].x += grow * part_about[e * GROUP + j].x;
-            }
-        }
-    }
-    for (uint first = 0u; first < GROUP; first += MERGE_HEADS) {
-        [[unroll]] for (uint j = 0u; j < GROUP; j++) {
-            if (j / MERGE_HEADS * MERGE_HEADS == first && my_splits < SPLIT_GROUPS) {
-                A_SET(j % MERGE_HEADS * T + lane, sum[j]);
-                if (quad == 0u) {
-                    abouts[j % MERGE_HEADS * SPLIT_GROUPS + my_splits] = about[j];
-                }
-            }
-        }
-        barrier();
-        for (uint i = lane; i < MERGE_HEADS * QUADS; i += T) {
-            uint j = i / QUADS;
-            float top = -3.4e38;
-            [[unroll]] for (uint g = 0u; g < SPLIT_GROUPS; g++) {
-                top = max(top, abouts[j * SPLIT_GROUPS + g].y);
-            }
-            vec4 all = vec4(0.0);
-            float weight = 0.0;
-            [[unroll]] for (uint g = 0u; g < SPLIT_GROUPS; g++) {
-                vec2 its = abouts[j * SPLIT_GROUPS + g];
-                float grow = exp(its.y - top);
-                all += grow * A_GET(j * T + g * QUADS + i % QUADS);
-                weight += grow * its.x;
-            }
-            if (first + j < GROUP) {
-                A_OUT4((head * GROUP + first + j) * QUADS + i % QUADS, all / weight);
-            }
-        }
-        barrier();
-    }
 }
 
 // One item, after `early`.
@@ -460,20 +336,5 @@ void attend(Attention a, uint head, uint split) {
         }
         barrier();
     }
-    if (deal.x == 1u) {
-        return;
-    }
-    A_RELEASE();
-    if (lane == 0u) {
-        arrived = A_ARRIVE(head);
-    }
-    A_ACQUIRE();
-    if (arrived + 1u < deal.x) {
-        return;
-    }
-    // The last one: everybody's partial results are here. The counter is zero again for the next layer.
-    if (lane == 0u) {
-        A_RESET(head);
-    }
-    merge(a, head, deal.x);
+    arrive(a, head, deal.x);
 }

@@ -1,0 +1,287 @@
+//! Cases of fused attention, with float arithmetic and on cooperative matrices.
+//!
+//! Both compute the same from caches that lie differently, so they have one reference and one tolerance: the second factor of a
+//! product comes in two halves there, and what rounding leaves of those is below a float's own roundings.
+
+use zinc_shaders as k;
+
+use super::Case;
+use super::cases::{FLIP, Maker, U, bytes, some};
+use super::fused::EPSILON;
+use crate::plan::{
+    CoopAttention, Cooperative, Limits, Shape, Shapes, Tuning, attention_shape, fitting_attention,
+    key_positions,
+};
+use crate::reference;
+
+/// One fused attention.
+struct Attend {
+    heads: u32,
+    kv_heads: u32,
+    head_dim: u32,
+    rope_dim: u32,
+    context: u32,
+    position: u32,
+    norm: bool,
+    halves: bool,
+    window: u32,
+}
+
+pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
+    let attention = |heads, kv_heads, head_dim, context, position| Attend {
+        heads,
+        kv_heads,
+        head_dim,
+        rope_dim: head_dim,
+        context,
+        position,
+        norm: false,
+        halves: false,
+        window: context,
+    };
+    let all = [
+        attention(6, 2, 32, 256, 200),
+        attention(1, 1, 8, 1, 0),
+        Attend { norm: true, halves: true, ..attention(4, 2, 128, 64, 63) },
+        Attend { window: 40, ..attention(4, 1, 64, 300, 299) },
+        Attend { rope_dim: 16, halves: true, ..attention(7, 1, 64, 100, 33) },
+        attention(3, 1, 64, 4096, 4000),
+        attention(2, 2, 16, 32768, 32767),
+    ];
+    cases.extend([(32, 5), (1, 0), (67, 9)].map(|(pairs, position)| maker.angles(pairs, position)));
+    cases.extend(all.iter().map(|a| maker.attend(a, None)));
+    let (Cooperative::Has(Shapes { attention: Some(fragment), .. }), Some(places)) =
+        (maker.cooperative, maker.places.clone())
+    else {
+        return;
+    };
+    let (tuning, limits) = (maker.tuning.fused, maker.limits);
+    let more = [
+        Attend { norm: true, halves: true, ..attention(16, 2, 128, 700, 650) },
+        Attend { window: 200, norm: true, halves: true, ..attention(4, 2, 128, 700, 513) },
+        Attend { window: 40, ..attention(10, 2, 64, 400, 256) },
+        attention(2, 1, 256, 300, 255),
+        attention(3, 3, 64, 128, 0),
+    ];
+    for a in all.iter().chain(&more) {
+        let coop = CoopAttention::new(a.heads / a.kv_heads, a.head_dim, fragment, &tuning, &limits);
+        cases.extend(coop.map(|coop| maker.attend(a, Some((&coop, &places)))));
+    }
+}
+
+/// A case for heads of this size, with what a model may ask of the kernel: norms, rotation, several splits, a tile that is not full.
+pub(super) fn probe(
+    tuning: &Tuning,
+    limits: &Limits,
+    (group, head_dim): (u32, u32),
+    places: &[u32],
+    coop: &CoopAttention,
+) -> Case {
+    let shapes = Shapes { product: coop.fragment, attention: Some(coop.fragment) };
+    let mut maker = Maker {
+        rng: fastrand::Rng::with_seed(20_261_130),
+        tuning: *tuning,
+        limits: *limits,
+        cooperative: Cooperative::Has(shapes),
+        places: Some(places.to_vec()),
+    };
+    let context = 3 * coop.tile;
+    let attend = Attend {
+        heads: 2 * group,
+        kv_heads: 2,
+        head_dim,
+        rope_dim: head_dim,
+        context,
+        position: context - 7,
+        norm: true,
+        halves: true,
+        window: context,
+    };
+    maker.attend(&attend, Some((coop, places)))
+}
+
+impl Maker {
+    fn angles(&mut self, pairs: u32, position: u32) -> Case {
+        let table = self.floats(2 * (pairs * (position + 2)) as usize);
+        let row = &table[2 * (pairs * position) as usize..][..2 * pairs as usize];
+        let workgroup = self.tuning.element;
+        Case {
+            kernel: &k::ANGLES,
+            shape: Shape { workgroup, rows: 1 },
+            label: format!("pairs={pairs} position={position}"),
+            step: vec![position, 0],
+            expected: row.iter().map(|v| some(f64::from(*v), f64::MIN_POSITIVE)).collect(),
+            inputs: vec![bytes(&table)],
+            push: vec![pairs],
+            grid: [pairs.div_ceil(workgroup), 1],
+            constants: Vec::new(),
+            control: (0, (8 * pairs * position) as usize + 3, FLIP),
+        }
+    }
+
+    fn attend(&mut self, a: &Attend, coop: Option<(&CoopAttention, &[u32])>) -> Case {
+        let (dim, group) = (a.head_dim as usize, (a.heads / a.kv_heads) as usize);
+        let (q_dim, kv_dim) = (a.heads as usize * dim, a.kv_heads as usize * dim);
+        // Where it is read in blocks, the cache has room for whole tiles.
+        let cached = coop.map_or(a.context, |(coop, _)| a.context.next_multiple_of(coop.tile));
+        let (context, position) = (cached as usize, a.position as usize);
+        let qkv = self.floats(q_dim + 2 * kv_dim);
+        let (q_norm, k_norm) = (self.floats(dim), self.floats(dim));
+        let pairs = a.rope_dim as usize / 2;
+        let table: Vec<f32> = (0..context * pairs)
+            .flat_map(|i| {
+                let (sin, cos) = (i as f32 * 0.37).sin_cos();
+                [cos, sin]
+            })
+            .collect();
+        let half = |v: f32| half::f16::from_f32(v);
+        let keys: Vec<half::f16> = self.floats(context * kv_dim).into_iter().map(half).collect();
+        let values: Vec<half::f16> = self.floats(context * kv_dim).into_iter().map(half).collect();
+        // Where an element lies: [kv_head][dim / 8][context][8] and [kv_head][context][dim], or in blocks that are factors, in the
+        // order in which the device's invocations have their elements.
+        let at = |h: usize, (row, rows): (usize, usize), (column, columns): (usize, usize)| {
+            let (coop, places) = coop.expect("asked for blocks only");
+            let (m, k) = (coop.fragment.m as usize, coop.fragment.k as usize);
+            let block = (h * (rows / m) + row / m) * (columns / k) + column / k;
+            (block, places.iter().position(|place| *place as usize == row % m * k + column % k).unwrap())
+        };
+        let key = |h: usize, t: usize, d: usize| match coop {
+            None => ((h * dim / 8 + d / 8) * context + t) * 8 + d % 8,
+            Some((_, places)) => {
+                let (block, slot) = at(h, (t, context), (d, dim));
+                block * places.len() + slot
+            }
+        };
+        let value = |h: usize, t: usize, d: usize| match coop {
+            None => (h * context + t) * dim + d,
+            Some((coop, places)) => {
+                // Its rows are dimensions, and blocks follow each other by position first.
+                let (m, k) = (coop.fragment.m as usize, coop.fragment.k as usize);
+                let (_, slot) = at(h, (d, dim), (t, context));
+                (((h * (context / k) + t / k) * (dim / m)) + d / m) * places.len() + slot
+            }
+        };
+
+        let turn = |vector: &[f32], weight: &[f32]| -> Vec<f64> {
+            let mut v: Vec<f64> = vector.iter().map(|v| f64::from(*v)).collect();
+            if a.norm {
+                let square = v.iter().map(|v| v * v).sum::<f64>() / dim as f64;
+                let factor = 1.0 / (square + f64::from(EPSILON)).sqrt();
+                v.iter_mut().zip(weight).for_each(|(v, w)| *v *= factor * f64::from(*w));
+            }
+            for pair in 0..pairs {
+                let (i, j) = if a.halves { (pair, pair + pairs) } else { (2 * pair, 2 * pair + 1) };
+                let at = 2 * (position * pairs + pair);
+                let (cos, sin) = (f64::from(table[at]), f64::from(table[at + 1]));
+                (v[i], v[j]) = (v[i] * cos - v[j] * sin, v[i] * sin + v[j] * cos);
+            }
+            v
+        };
+        let scale = 1.0 / (dim as f32).sqrt();
+        let first = (position + 1).saturating_sub(a.window as usize);
+        let mut expected = Vec::new();
+        for head in 0..a.heads as usize {
+            let h = head / group;
+            let q = turn(&qkv[head * dim..][..dim], &q_norm);
+            let own_key = turn(&qkv[q_dim + h * dim..][..dim], &k_norm);
+            let own_value = &qkv[q_dim + kv_dim + h * dim..][..dim];
+            let key_at = |t: usize, d: usize| {
+                if t == position { f64::from(half(own_key[d] as f32)) } else { f64::from(keys[key(h, t, d)]) }
+            };
+            let dot = |t: usize| (0..dim).map(|d| q[d] * key_at(t, d)).sum::<f64>() * f64::from(scale);
+            let size =
+                |t: usize| (0..dim).map(|d| (q[d] * key_at(t, d)).abs()).sum::<f64>() * f64::from(scale);
+            let scores: Vec<f64> = (first..=position).map(dot).collect();
+            let weights = reference::softmax(&scores);
+            let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            // A score errs by its own roundings; exp by 3 + 2|x| ULP; the sums by their length.
+            let length = 16.0 + scores.len() as f64 / 8.0;
+            // How a cooperative matrix rounds what it adds up is the device's affair: an NVIDIA H200 needs 1.1 times the rest.
+            let inner = if coop.is_some() { 4.0 } else { 1.0 };
+            let rounding = |t: usize, s: f64| {
+                let sums = (dim as f64 + 20.0) * size(t) + 2.0 * (largest - s) + 16.0 + length;
+                inner * sums * 2.0 * U
+            };
+            let errors: Vec<f64> = (first..=position).zip(&scores).map(|(t, s)| rounding(t, *s)).collect();
+            let mean: f64 = weights.iter().zip(&errors).map(|(w, e)| w * e).sum();
+            // The present key and value are rounded to halves, and a rounding may go the other way: 2^-11 of each.
+            let present = weights[position - first] * (size(position) + 1.0) / 2048.0;
+            for d in 0..dim {
+                let value_at = |t: usize| {
+                    if t == position {
+                        f64::from(half(own_value[d]))
+                    } else {
+                        f64::from(values[value(h, t, d)])
+                    }
+                };
+                let mut sum = 0.0;
+                let mut tolerance = 4.0 * present;
+                for ((t, w), e) in (first..=position).zip(&weights).zip(&errors) {
+                    sum += w * value_at(t);
+                    tolerance += w * (e + mean) * value_at(t).abs();
+                }
+                expected.push(some(sum, tolerance));
+            }
+        }
+
+        let t = self.tuning.fused;
+        let head = vec![
+            (10, a.head_dim),
+            (11, group as u32),
+            (12, a.rope_dim),
+            (13, a.halves.into()),
+            (14, a.norm.into()),
+            (15, t.tile),
+            (38, key_positions(group as u32, &t)),
+        ];
+        let (kernel, threads, splits, constants) = if let Some((coop, _)) = coop {
+            let splits = coop.splits(a.kv_heads, a.context, &t);
+            (&k::FUSED_ATTENTION_COOP, coop.threads, splits, coop.constants(&head))
+        } else {
+            // Where it does not fit at all, the case says so.
+            let shape = fitting_attention(group as u32, a.head_dim, &t, &self.limits)
+                .unwrap_or_else(|| attention_shape(group as u32, a.head_dim, t.attention_threads, &t));
+            let splits = (t.attention_groups / a.kv_heads).clamp(1, a.context.div_ceil(t.tile));
+            (&k::FUSED_ATTENTION, shape.threads, splits, head)
+        };
+        let bits = |v: &[half::f16]| v.iter().flat_map(|h| h.to_le_bytes()).collect::<Vec<u8>>();
+        let parts = vec![0u8; 4 * (a.heads * splits * (a.head_dim + 4)) as usize];
+        Case {
+            kernel,
+            shape: Shape { workgroup: threads, rows: 1 },
+            label: format!(
+                "heads={} kv_heads={} head_dim={dim} context={} position={position} norm={} window={}",
+                a.heads, a.kv_heads, a.context, a.norm, a.window
+            ),
+            step: vec![a.position, 0],
+            inputs: vec![
+                match coop {
+                    None => bytes(&table),
+                    Some(_) => bytes(&table[2 * position * pairs..][..2 * pairs]),
+                },
+                bytes(&qkv),
+                bytes(&q_norm),
+                bytes(&k_norm),
+                bits(&keys),
+                bits(&values),
+                parts,
+                vec![0; 4 * a.kv_heads as usize],
+            ],
+            push: vec![
+                a.heads,
+                a.kv_heads,
+                cached,
+                if a.window >= a.context { cached } else { a.window },
+                scale.to_bits(),
+                EPSILON.to_bits(),
+                splits,
+                q_dim as u32,
+                (q_dim + kv_dim) as u32,
+            ],
+            grid: [a.kv_heads, splits],
+            expected,
+            constants,
+            control: (5, 1, FLIP),
+        }
+    }
+}
