@@ -281,7 +281,9 @@ fn help_teaches() {
 fn a_ladder_measures_each_rung_beside_the_first_and_hashes_what_it_computes() {
     let rungs = "naive,each,realloc-op,tracked,all,all-ahead,all-null,persistent";
     let own = "mine=--fusion all --barriers every";
-    let args = ["ladder", "--rungs", rungs, "--rung", own, "-n", "3", "--reps", "2", "--json"];
+    // At a depth, which each repetition starts from again.
+    let args =
+        ["ladder", "--rungs", rungs, "--rung", own, "-n", "3", "--reps", "2", "--depth", "5", "--json"];
     let result: Ladder = json(&args);
     let names: Vec<_> = result.rungs.iter().map(|rung| rung.name.as_str()).collect();
     assert_eq!(names.join(","), format!("{rungs},mine"));

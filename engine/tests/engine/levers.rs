@@ -1,8 +1,9 @@
 //! Every lever: another way to the device, the same numbers.
 
-use zinc_engine::decode::{Session, Setup, argmax};
+use zinc_engine::decode::{Matrices, Session, Setup, argmax};
 use zinc_engine::embedded;
-use zinc_engine::plan::{Fusion, Tuning};
+use zinc_engine::model::Architecture;
+use zinc_engine::plan::{Cooperative, Fusion, Tuning};
 use zinc_engine::quant::WeightType;
 use zinc_engine::vk::{Barriers, Descriptors, Levers, Record, Submit};
 
@@ -280,5 +281,45 @@ fn the_resident_kernel_gives_the_bits_of_the_fused_plan() {
         let with =
             |fusion| digest(&file, &tokens, &Setup { tuning: Some(tuning), fusion, ..Setup::default() });
         assert_eq!(with(Fusion::Persistent), with(Fusion::All), "{shape:?}");
+    }
+}
+
+#[test]
+fn attention_on_cooperative_matrices_agrees_with_float_arithmetic_or_is_refused_with_the_reason() {
+    let of = |attention, fusion| Setup { attention, fusion, ..Setup::default() };
+    let refused = |setup: Setup| {
+        with_model(&Tiny::default().file(), |model| {
+            Session::with(&device(), model, 64, &setup).map(|_| ()).unwrap_err().to_string()
+        })
+    };
+    // What needs no device to be wrong.
+    for (setup, words) in [
+        (of(Matrices::Cooperative, Fusion::None), "fused"),
+        (of(Matrices::Cooperative, Fusion::Persistent), "fused"),
+        (Setup { prompt_batch: 8, ..of(Matrices::Cooperative, Fusion::All) }, "prompt"),
+    ] {
+        let said = refused(setup);
+        assert!(said.contains("--attention coop") && said.contains(words), "{said}");
+    }
+    if let Cooperative::Lacks(why) = device().cooperative() {
+        let said = refused(of(Matrices::Cooperative, Fusion::All));
+        assert!(said.contains("--attention coop") && said.contains(why), "{said}");
+        return;
+    }
+    // Tiles of 16 positions at most for these heads on a CPU driver: several of them, splits that are merged, windows.
+    let tokens: Vec<u32> = (0..60).map(|i| i * 37 % 200).collect();
+    for (architecture, kv_heads, window) in [
+        (Architecture::Llama, 4, 0),
+        (Architecture::Llama, 1, 0),
+        (Architecture::Qwen2, 2, 0),
+        (Architecture::Qwen3, 2, 0),
+        (Architecture::Gemma3, 2, 9),
+    ] {
+        let file = Tiny { architecture, kv_heads, window, ..Tiny::default() }.file();
+        let plain = logits(&file, &tokens, &of(Matrices::Plain, Fusion::All));
+        let coop = logits(&file, &tokens, &of(Matrices::Cooperative, Fusion::All));
+        let worst = plain.iter().zip(&coop).map(|(a, b)| cosine(a, b)).fold(1.0, f64::min);
+        assert!(worst >= 0.9999, "{architecture:?} {kv_heads} {window}: cosine {worst}");
+        assert_ne!(plain, coop, "{architecture:?}: computed by the same kernel");
     }
 }
