@@ -208,11 +208,13 @@ impl Session {
         if program.has(Space::Control) {
             program.clear(Space::Control)?;
         }
-        // Products read whole blocks, and what is not a number would be none times a weight of zero, too.
-        let caches = program.plan().buffers.iter().map(|(space, _)| *space);
-        let caches: Vec<Space> = caches.filter(|space| matches!(space, Space::Cache(_))).collect();
-        for space in caches {
-            program.clear(space)?;
+        if attention.is_some() {
+            // Its products read whole blocks, and what is not a number is none times a weight of zero, too.
+            let spaces = program.plan().buffers.iter().map(|(space, _)| *space);
+            let caches: Vec<Space> = spaces.filter(|space| matches!(space, Space::Cache(_))).collect();
+            for space in caches {
+                program.clear(space)?;
+            }
         }
         let vocabulary = model.config.vocabulary;
         Ok(Self {
