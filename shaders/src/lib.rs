@@ -117,7 +117,7 @@ mod tests {
 
     /// A module of these instructions, opcode and operands.
     fn module(instructions: &[(u32, &[u32])]) -> Vec<u32> {
-        let mut words = vec![0x0723_0203, 0x0001_0300, 0, 20, 0];
+        let mut words = vec![0x0723_0203, 0x0001_0300, 0, 22, 0];
         for (op, operands) in instructions {
             words.push((operands.len() as u32 + 1) << 16 | op);
             words.extend_from_slice(operands);
@@ -125,11 +125,15 @@ mod tests {
         words
     }
 
-    /// A product of two matrices in NVIDIA's words: uint is 1, true and false 2 and 3, the types 4 to 6, loads 7 to 9.
-    fn product(of: [u32; 3]) -> Vec<u32> {
+    /// A product of two matrices in NVIDIA's words: uint is 1, true and false 2 and 3, the types 4 to 6, loads 7 to 9, from an element
+    /// of an array of vectors of so many uints.
+    fn product(of: [u32; 3], elements: u32) -> Vec<u32> {
         module(&[
             (17, &[5357]),
             (21, &[1, 32, 0]),
+            (23, &[19, 1, elements]),
+            (32, &[20, 4, 19]),
+            (65, &[20, 15, 21, 2]),
             (41, &[10, 2]),
             (42, &[10, 3]),
             (5358, &[4, 11, 1, 12, 13]),
@@ -148,29 +152,34 @@ mod tests {
         let expected = module(&[
             (17, &[6022]),
             (21, &[1, 32, 0]),
-            (43, &[1, 20, 0]),
-            (43, &[1, 21, 1]),
-            (43, &[1, 22, 2]),
+            (43, &[1, 22, 0]),
+            (43, &[1, 23, 1]),
+            (43, &[1, 24, 2]),
+            (23, &[19, 1, 4]),
+            (32, &[20, 4, 19]),
+            (65, &[20, 15, 21, 2]),
             (41, &[10, 2]),
             (42, &[10, 3]),
-            (4456, &[4, 11, 1, 12, 13, 20]),
-            (4456, &[5, 11, 1, 13, 12, 21]),
-            (4456, &[6, 14, 1, 12, 12, 22]),
-            (4457, &[4, 7, 15, 21, 16]),
-            (4457, &[5, 8, 15, 20, 16, 0x20]),
+            (4456, &[4, 11, 1, 12, 13, 22]),
+            (4456, &[5, 11, 1, 13, 12, 23]),
+            (4456, &[6, 14, 1, 12, 12, 24]),
+            (4457, &[4, 7, 15, 23, 16]),
+            (4457, &[5, 8, 15, 22, 16, 0x20]),
             (61, &[6, 9, 17]),
             (4459, &[6, 18, 7, 8, 9]),
-            (4458, &[15, 18, 20, 16]),
+            (4458, &[15, 18, 22, 16]),
         ]);
-        let got = cooperative::translate(product([4, 5, 6])).unwrap();
-        assert_eq!((got[3], &got[5..]), (23, &expected[5..]));
+        let got = cooperative::translate(product([4, 5, 6], 4)).unwrap();
+        assert_eq!((got[3], &got[5..]), (25, &expected[5..]));
     }
 
     #[test]
     fn what_cannot_be_translated_is_refused_and_what_need_not_be_stays() {
         // One type as both factors.
-        assert!(cooperative::translate(product([4, 4, 6])).unwrap_err().contains("two places"));
-        let mut cut = product([4, 5, 6]);
+        assert!(cooperative::translate(product([4, 4, 6], 4)).unwrap_err().contains("two places"));
+        // An array that need not begin where a matrix must.
+        assert!(cooperative::translate(product([4, 5, 6], 2)).unwrap_err().contains("not uvec4"));
+        let mut cut = product([4, 5, 6], 4);
         cut.pop();
         assert!(cooperative::translate(cut).unwrap_err().contains("truncated"));
         let plain = module(&[(17, &[1]), (21, &[1, 32, 0])]);
@@ -211,7 +220,7 @@ mod tests {
             let known = kernel.capabilities.iter().all(|c| capability::ALL.contains(c));
             assert!(known, "{} declares {:?}", kernel.name, kernel.capabilities);
             let dots = kernel.name.starts_with("fused_matvec") && !kernel.name.ends_with("_plain");
-            let matrices = kernel.name.starts_with("matmul_coop");
+            let matrices = kernel.name.contains("coop");
             assert_eq!(
                 matrices,
                 kernel.capabilities.contains(&capability::COOPERATIVE_MATRIX),
