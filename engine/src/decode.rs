@@ -18,6 +18,7 @@ use crate::plan::{self, Fusion, Limits, Options, Placement, Space, Tuning};
 use crate::results;
 use crate::vk::{self, Buffer, Device, Levers, Program, Record, Uploader};
 use crate::weights;
+use attention::Choice;
 pub(crate) use attention::places;
 use batch::{Batch, batch_tokens};
 
@@ -123,8 +124,7 @@ pub struct Session {
     prompt: Option<Program>,
     /// What its products are computed with, in words.
     matrices: String,
-    /// The cooperative matrices that attention of one token is computed on.
-    attention: Option<plan::Fragment>,
+    attention: Choice,
     weights: Rc<Loaded>,
     setup: Setup,
     context: u32,
@@ -154,7 +154,7 @@ impl Session {
             limits.target = limits.allocation;
         }
         let placement = plan::place(model, &limits)?;
-        let options = options(device, &model.config, context, setup, limits)?;
+        let (options, choice) = options(device, &model.config, context, setup, limits)?;
         let plan = plan::decode(model, &placement, &options)?;
         let batch = Batch::new(device, model, &placement, &options, setup)?;
         // What a batch takes beside the caches and tables that it shares.
@@ -164,7 +164,7 @@ impl Session {
         let buffers = weights::upload(device, model, &placement, &mut uploader)?;
         let buffers = buffers.into_iter().map(Rc::new).collect();
         let loaded = Rc::new(Loaded { placement, limits, buffers });
-        Self::on(device, model, context, setup, loaded, (plan, batch, options.attention), &mut uploader)
+        Self::on(device, model, context, setup, loaded, (plan, batch, choice), &mut uploader)
     }
 
     /// A session of its own beside this one, of the same model on the same device, that shares the weights.
@@ -176,11 +176,11 @@ impl Session {
         setup: &Setup,
     ) -> Result<Self, Error> {
         let loaded = Rc::clone(&self.weights);
-        let options = options(device, &model.config, context, setup, loaded.limits)?;
+        let (options, choice) = options(device, &model.config, context, setup, loaded.limits)?;
         let plan = plan::decode(model, &loaded.placement, &options)?;
         let batch = Batch::new(device, model, &loaded.placement, &options, setup)?;
         let mut uploader = Uploader::new(device, u64::MAX)?;
-        Self::on(device, model, context, setup, loaded, (plan, batch, options.attention), &mut uploader)
+        Self::on(device, model, context, setup, loaded, (plan, batch, choice), &mut uploader)
     }
 
     fn on(
@@ -189,7 +189,7 @@ impl Session {
         context: u32,
         setup: &Setup,
         weights: Rc<Loaded>,
-        (plan, batch, attention): (plan::Plan, Option<Batch>, Option<plan::Fragment>),
+        (plan, batch, attention): (plan::Plan, Option<Batch>, Choice),
         uploader: &mut Uploader,
     ) -> Result<Self, Error> {
         let mut program = Program::new(device, plan, &weights.buffers, setup.levers)?;
@@ -208,7 +208,7 @@ impl Session {
         if program.has(Space::Control) {
             program.clear(Space::Control)?;
         }
-        if attention.is_some() {
+        if attention.fragment.is_some() {
             // Its products read whole blocks, and what is not a number is none times a weight of zero, too.
             let spaces = program.plan().buffers.iter().map(|(space, _)| *space);
             let caches: Vec<Space> = spaces.filter(|space| matches!(space, Space::Cache(_))).collect();
@@ -241,6 +241,11 @@ impl Session {
     pub fn time_tokens(&mut self) -> Result<(), Error> {
         self.timed = true;
         Ok(self.program.time_tokens()?)
+    }
+
+    /// What is wrong with the device, where attention is not computed on its cooperative matrices and would be by itself.
+    pub fn attention_refused(&self) -> Option<&str> {
+        self.attention.refused.as_deref()
     }
 
     /// The buffers of the weights.
@@ -507,18 +512,19 @@ impl Session {
             submits_per_token: counts.submits,
             cpu_us_per_token: if self.steps > 0 { self.cpu.as_secs_f64() * 1e6 / steps } else { 0.0 },
             gpu_us_per_token: (self.timed && self.steps > 0).then(|| self.gpu.as_secs_f64() * 1e6 / steps),
-            attention: self.attention.map(|f| format!("{}x{}x{}", f.m, f.n, f.k)),
+            attention: self.attention.fragment.map(|f| format!("{}x{}x{}", f.m, f.n, f.k)),
         }
     }
 }
 
+/// What is planned for, and what attention is computed on.
 fn options(
     device: &Rc<Device>,
     config: &Config,
     context: u32,
     setup: &Setup,
     limits: Limits,
-) -> Result<Options, Error> {
+) -> Result<(Options, Choice), Error> {
     let options = Options {
         features: device.features(),
         fusion: setup.fusion,
@@ -527,7 +533,8 @@ fn options(
         no_prefetch: setup.no_prefetch,
         ..Options::new(context, setup.tuning.unwrap_or_else(|| device.tuning()), limits)
     };
-    Ok(Options { attention: attention::fragment(device, config, setup, &options)?, ..options })
+    let choice = attention::choose(device, config, setup, &options)?;
+    Ok((Options { attention: choice.fragment, ..options }, choice))
 }
 
 /// The device cannot choose a prompt's tokens, so nothing is submitted ahead.

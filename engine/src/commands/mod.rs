@@ -166,16 +166,20 @@ fn start(
     setup: &Setup,
     levers: &LeverArgs,
 ) -> Result<Session, Error> {
-    match Session::with(device, model, context, setup) {
+    let session = match Session::with(device, model, context, setup) {
         Err(decode::Error::Plan(plan::Error::NotResident { what }))
             if !levers.no_fallback && !setup.no_grid_barrier =>
         {
             remark(&format!("note: --fusion persistent does not do {what}; this is --fusion all"));
             let setup = Setup { fusion: plan::Fusion::All, ..*setup };
-            Ok(Session::with(device, model, context, &setup)?)
+            Session::with(device, model, context, &setup)?
         }
-        result => Ok(result?),
+        result => result?,
+    };
+    if let Some(why) = session.attention_refused() {
+        remark(&format!("note: attention is not computed on cooperative matrices: {why}"));
     }
+    Ok(session)
 }
 
 fn read_file(path: &std::path::Path) -> Result<Vec<u8>, Error> {

@@ -21,23 +21,43 @@ use crate::vk::{Device, Levers, Program, Record};
 /// two or three up to 2% more.
 const WORTH_IT: u32 = 4;
 
-/// The shape that attention is computed with in a session of these options; none for float arithmetic.
-pub(super) fn fragment(
+/// What attention of one token is computed on.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Choice {
+    /// The shape; none for float arithmetic.
+    pub(super) fragment: Option<Fragment>,
+    /// What is wrong with the device, where it would have been chosen by itself.
+    pub(super) refused: Option<String>,
+}
+
+/// Chooses for a session of these options.
+pub(super) fn choose(
     device: &Rc<Device>,
     config: &Config,
     setup: &Setup,
     options: &Options,
-) -> Result<Option<Fragment>, Error> {
-    let group = config.heads / config.kv_heads;
-    let preferred = device.prefers_cooperative_attention() && group >= WORTH_IT;
+) -> Result<Choice, Error> {
+    let heads = (config.heads / config.kv_heads, config.head_dim);
     let asked = setup.attention == Matrices::Cooperative;
+    let preferred = device.prefers_cooperative_attention() && heads.0 >= WORTH_IT;
     if setup.attention == Matrices::Plain || !(asked || preferred) {
-        return Ok(None);
+        return Ok(Choice::default());
     }
-    match suitable(device, (group, config.head_dim), setup, options)? {
-        Ok(fragment) => Ok(Some(fragment)),
-        Err(why) if asked => Err(Error::NotCooperative("attention", why)),
-        Err(_) => Ok(None),
+    let no = |why: String| Err(Error::NotCooperative("attention", why));
+    let unsuited = if !setup.fusion.parts().attention || setup.fusion == Fusion::Persistent {
+        Some("only attention fused by --fusion rope or all is computed on them")
+    } else if setup.prompt_batch > 0 {
+        Some("a prompt in batches reads a cache as the plain kernel keeps it")
+    } else {
+        None
+    };
+    if let Some(why) = unsuited {
+        return if asked { no(why.to_owned()) } else { Ok(Choice::default()) };
+    }
+    match suitable(device, heads, options)? {
+        Ok(fragment) => Ok(Choice { fragment: Some(fragment), refused: None }),
+        Err(why) if asked => no(why),
+        Err(why) => Ok(Choice { fragment: None, refused: Some(why) }),
     }
 }
 
@@ -45,15 +65,8 @@ pub(super) fn fragment(
 fn suitable(
     device: &Rc<Device>,
     (group, head_dim): (u32, u32),
-    setup: &Setup,
     options: &Options,
 ) -> Result<Result<Fragment, String>, Error> {
-    if !setup.fusion.parts().attention || setup.fusion == Fusion::Persistent {
-        return Ok(Err("only attention fused by --fusion rope or all is computed on them".to_owned()));
-    }
-    if setup.prompt_batch > 0 {
-        return Ok(Err("a prompt in batches reads a cache as the plain kernel keeps it".to_owned()));
-    }
     let fragment = match device.cooperative() {
         Cooperative::Has(shapes) => shapes.attention,
         Cooperative::Lacks(why) => return Ok(Err(why.to_owned())),
