@@ -81,6 +81,7 @@ impl CoopAttention {
         let shared_bytes = (group + 2) * quads * (16 + 4 + 16)
             + columns * (16 * (head_dim / 8 + 1) + 16 * (tile / 4 + 1) + 16 * (tile / 8 + 1))
             + head_dim / m * columns * 4 * m
+            + 2 * m * k
             + 12 * group
             + merge_heads * (8 * (threads / quads) + 32 * threads)
             + 4;
@@ -185,6 +186,28 @@ pub(super) fn attention_constants(c: &Config, qk_norm: bool, tuning: &FusedTunin
 mod tests {
     use super::*;
     use crate::plan::Tuning;
+
+    #[test]
+    fn attention_on_cooperative_matrices_has_a_subgroup_for_each_block_of_a_head_or_is_not_there() {
+        let tuning = Tuning::GPU.fused;
+        let limits = Limits { shared_memory: 49_152, workgroup: 1024, ..Limits::TYPICAL };
+        let nvidia = Fragment { m: 16, n: 8, k: 16, subgroup: 32 };
+        let coop = |group, head_dim| CoopAttention::new(group, head_dim, nvidia, &tuning, &limits);
+        let wide = coop(4, 128).unwrap();
+        assert_eq!((wide.threads, wide.tile), (256, 128));
+        // The arrays of the shader, by hand: vectors, queries, scores, weights, products, places, three words a head, and the merge's.
+        let by_hand =
+            192 * 36 + 8 * 17 * 16 + 8 * 33 * 16 + 8 * 17 * 16 + 8 * 8 * 64 + 512 + 48 + (128 + 16_384) + 4;
+        assert_eq!(wide.shared_bytes, by_hand);
+        let narrow = coop(4, 64).unwrap();
+        assert_eq!((narrow.threads, narrow.tile), (128, 128));
+        // 4096 positions and some are 33 tiles: one for each of 33 narrow workgroups, two for most of 17 wide ones.
+        assert_eq!((narrow.splits(8, 4224, &tuning), wide.splits(8, 4224, &tuning)), (33, 17));
+        assert_eq!(coop(4, 40), None, "no whole blocks");
+        assert_eq!(coop(9, 64), None, "too many heads");
+        let small = Limits { shared_memory: 16_384, ..limits };
+        assert_eq!(CoopAttention::new(4, 128, nvidia, &tuning, &small), None);
+    }
 
     #[test]
     fn attention_takes_fewer_invocations_where_it_would_not_fit_else() {
