@@ -1,4 +1,5 @@
 #version 450
+#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_KHR_memory_scope_semantics : require
@@ -14,28 +15,22 @@ layout(constant_id = 8) const uint K = 16;
 layout(std430, binding = 0) writeonly buffer Result { float result[]; };
 layout(push_constant) uniform Push { uint count; } push; // places in all
 
-const uint OCTETS = K / 8u;
-shared uvec4 places[M * OCTETS];
-shared uvec4 nothing[N * OCTETS];
+#include "include/places.glsl"
+
+shared uvec4 nothing[N * K_OCTETS];
 
 void main() {
     uint lane = gl_LocalInvocationID.x;
-    for (uint i = lane; i < M * OCTETS; i += gl_WorkGroupSize.x) {
-        uvec4 v;
-        [[unroll]] for (uint e = 0u; e < 4u; e++) {
-            v[e] = packHalf2x16(vec2(8u * i + 2u * e, 8u * i + 2u * e + 1u));
-        }
-        places[i] = v;
-    }
-    for (uint i = lane; i < N * OCTETS; i += gl_WorkGroupSize.x) {
+    number_places();
+    for (uint i = lane; i < N * K_OCTETS; i += gl_WorkGroupSize.x) {
         nothing[i] = uvec4(0u);
     }
     barrier();
     fcoopmatNV<16, gl_ScopeSubgroup, M, K> mine;
-    coopMatLoadNV(mine, places, 0, OCTETS, false);
+    coopMatLoadNV(mine, places, 0, K_OCTETS, false);
     // A product, so that it is a first factor; it adds nothing.
     fcoopmatNV<16, gl_ScopeSubgroup, K, N> other;
-    coopMatLoadNV(other, nothing, 0, OCTETS, true);
+    coopMatLoadNV(other, nothing, 0, K_OCTETS, true);
     fcoopmatNV<32, gl_ScopeSubgroup, M, N> sum = fcoopmatNV<32, gl_ScopeSubgroup, M, N>(0.0);
     sum = coopMatMulAddNV(mine, other, sum);
     [[unroll]] for (uint e = 0u; e < 8u; e++) {

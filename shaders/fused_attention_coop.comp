@@ -61,6 +61,7 @@ layout(constant_id = 39) const uint LANES = 32; // invocations in a subgroup
 #define A_SHARED shared vec4 merged[MERGE_QUADS];
 #include "include/fused/head.glsl"
 #include "include/fused/merge.glsl"
+#include "include/places.glsl"
 
 // A workgroup has HEAD_DIM / M subgroups: each works out a block of M dimensions of the result, and the scores of every so many
 // blocks of M positions. TILE is a multiple of HEAD_DIM.
@@ -69,7 +70,6 @@ const uint POSITION_BLOCKS = TILE / HEAD_DIM;
 const uint DIM_STEPS = HEAD_DIM / K;
 const uint POSITION_STEPS = TILE / K;
 const uint PRESENT_KEYS = DIM_STEPS / SUBGROUPS; // blocks of keys that a subgroup writes
-const uint KEY_OCTETS = K / 8u;
 const uint COLUMNS = (2u * GROUP + N - 1u) / N * N; // heads, then their remainders, then nothing
 const uint COLUMN_BLOCKS = COLUMNS / N;
 const uint TILE_OCTETS = TILE / 8u;
@@ -90,7 +90,6 @@ shared uvec4 queries[COLUMNS * QUERY_PITCH];
 shared uvec4 scores[COLUMNS * SCORE_PITCH];
 shared uvec4 weights_of[COLUMNS * WEIGHT_PITCH];
 shared uvec4 products[SUBGROUPS * COLUMNS * BLOCK_QUADS];
-shared uvec4 places[M * KEY_OCTETS]; // of the elements of a block
 shared float largest_of[GROUP];
 shared float total_of[GROUP];
 shared float shrink_of[GROUP];
@@ -253,17 +252,6 @@ uint with_half(uint word, uint e, float v) {
     return (e & 1u) == 0u ? (word & 0xffff0000u) | packHalf2x16(vec2(v, 0.0)) : (word & 0xffffu) | packHalf2x16(vec2(0.0, v));
 }
 
-// What `write_present` needs to know. A barrier must follow.
-void number_places() {
-    for (uint i = gl_LocalInvocationID.x; i < M * KEY_OCTETS; i += T) {
-        uvec4 v;
-        [[unroll]] for (uint e = 0u; e < 4u; e++) {
-            v[e] = packHalf2x16(vec2(8u * i + 2u * e, 8u * i + 2u * e + 1u));
-        }
-        places[i] = v;
-    }
-}
-
 // Loads the present position's blocks, which nobody else reads or writes now: one of values and some of keys for each subgroup.
 void load_present(Attention a, uint head) {
     [[unroll]] for (uint d = 0u; d < PRESENT_KEYS; d++) {
@@ -276,7 +264,7 @@ void load_present(Attention a, uint head) {
 // Writes them with the present position. The workgroup must have used what it loaded of the tile.
 void write_present(Attention a, uint head) {
     fcoopmatNV<16, gl_ScopeSubgroup, M, K> mine;
-    coopMatLoadNV(mine, places, 0, KEY_OCTETS, false);
+    coopMatLoadNV(mine, places, 0, K_OCTETS, false);
     [[unroll]] for (uint d = 0u; d < PRESENT_KEYS; d++) {
         uint step = d * SUBGROUPS + gl_SubgroupID;
         [[unroll]] for (uint e = 0u; e < 8u; e++) {
@@ -383,7 +371,7 @@ void main() {
             [[unroll]] for (uint d = 0u; d < DIM_STEPS; d++) {
                 [[unroll]] for (uint c = 0u; c < COLUMN_BLOCKS; c++) {
                     fcoopmatNV<16, gl_ScopeSubgroup, K, N> query;
-                    coopMatLoadNV(query, queries, c * N * QUERY_PITCH + d * KEY_OCTETS, QUERY_PITCH, true);
+                    coopMatLoadNV(query, queries, c * N * QUERY_PITCH + d * K_OCTETS, QUERY_PITCH, true);
                     [[unroll]] for (uint b = 0u; b < POSITION_BLOCKS; b++) {
                         uint i = b * COLUMN_BLOCKS + c;
                         fcoopmatNV<16, gl_ScopeSubgroup, M, K> key;
@@ -415,7 +403,7 @@ void main() {
                 FACTOR(value, tile_values[p])
                 [[unroll]] for (uint c = 0u; c < COLUMN_BLOCKS; c++) {
                     fcoopmatNV<16, gl_ScopeSubgroup, K, N> weight;
-                    coopMatLoadNV(weight, weights_of, c * N * WEIGHT_PITCH + p * KEY_OCTETS, WEIGHT_PITCH, true);
+                    coopMatLoadNV(weight, weights_of, c * N * WEIGHT_PITCH + p * K_OCTETS, WEIGHT_PITCH, true);
                     sums[c] = coopMatMulAddNV(value, weight, sums[c]);
                 }
             }

@@ -19,7 +19,6 @@ use crate::results;
 use crate::vk::{self, Buffer, Device, Levers, Program, Record, Uploader};
 use crate::weights;
 use attention::Choice;
-pub(crate) use attention::places;
 use batch::{Batch, batch_tokens};
 
 /// Why a session cannot be made or go on.

@@ -7,15 +7,11 @@
 
 use std::rc::Rc;
 
-use zinc_shaders as k;
-
 use super::{Error, Matrices, Setup};
 use crate::model::Config;
 use crate::ops;
-use crate::plan::{
-    CoopAttention, Cooperative, Dispatch, Fragment, Fusion, Options, Plan, Shape, Space, Span, Step, Work,
-};
-use crate::vk::{Device, Levers, Program, Record};
+use crate::plan::{CoopAttention, Cooperative, Fragment, Fusion, Options};
+use crate::vk::Device;
 
 /// Query heads that share a key from which on it pays by itself: with four, a token took up to 10% less on an NVIDIA H200, and with
 /// two or three up to 2% more.
@@ -80,61 +76,6 @@ fn suitable(
             "{group} heads of {head_dim} to a key do not fit a workgroup of this device"
         )));
     };
-    let Some(places) = places(device, fragment)? else {
-        return Ok(Err("the device deals a matrix out in a way of its own".to_owned()));
-    };
-    let wrong = ops::attention_disagrees(device, tuning, (group, head_dim), &places, &coop)?;
-    Ok(wrong.map_or(Ok(fragment), |wrong| Err(format!("the device computes something else: {wrong}"))))
-}
-
-/// The place, row * k + column, of each element of a first factor in the order of invocations, eight of each; none where the
-/// device does not deal them out like that.
-pub(crate) fn places(device: &Rc<Device>, fragment: Fragment) -> Result<Option<Vec<u32>>, Error> {
-    let Fragment { m, n, k, subgroup } = fragment;
-    let bytes = 4 * u64::from(8 * subgroup);
-    // The host reads it where it was written: nothing to order but the host's wait, which no barrier policy can drop.
-    let result = Span { space: Space::Tokens, offset: 0, bytes };
-    let dispatch = Dispatch {
-        kernel: &k::COOP_PLACES,
-        shape: Shape { workgroup: subgroup, rows: 1 },
-        bindings: vec![result],
-        push: vec![8 * subgroup],
-        constants: vec![(6, m), (7, n), (8, k)],
-        grid: [1, 1],
-        reach: None,
-    };
-    let plan = Plan {
-        steps: vec![Step { layer: None, name: "places", work: Work::Dispatch(dispatch) }],
-        buffers: vec![(Space::Step, 4), (Space::Tokens, bytes)],
-        uploads: Vec::new(),
-        failed: None,
-    };
-    let levers = Levers { record: Record::Each, ..Levers::default() };
-    let mut program = Program::new(device, plan, &[], levers)?;
-    program.submit(1, 1, true)?;
-    program.wait()?;
-    let mut found = vec![0f32; 8 * subgroup as usize];
-    program.read(Space::Tokens, 0, 0, bytemuck::cast_slice_mut(&mut found));
-    let places: Vec<u32> = found.iter().map(|place| *place as u32).collect();
-    Ok(is_whole(&places, m * k).then_some(places))
-}
-
-/// Whether each of so many places is there once.
-fn is_whole(places: &[u32], count: u32) -> bool {
-    let mut sorted = places.to_vec();
-    sorted.sort_unstable();
-    sorted.into_iter().eq(0..count)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn elements_that_are_missing_or_there_twice_are_noticed() {
-        assert!(is_whole(&[2, 0, 1, 3], 4));
-        for bad in [&[0, 1, 2][..], &[0, 1, 2, 2], &[0, 1, 2, 4], &[0, 0, 1, 2, 3]] {
-            assert!(!is_whole(bad, 4), "{bad:?}");
-        }
-    }
+    let wrong = ops::attention_trouble(device, tuning, (group, head_dim), &coop)?;
+    Ok(wrong.map_or(Ok(fragment), |wrong| Err(format!("the device {wrong}"))))
 }

@@ -3,16 +3,20 @@
 //! Both compute the same from caches that lie differently, so they have one reference and one tolerance: the second factor of a
 //! product comes in two halves there, and what rounding leaves of those is below a float's own roundings.
 
+use std::rc::Rc;
+
 use zinc_shaders as k;
 
 use super::Case;
 use super::cases::{FLIP, Maker, U, bytes, some};
 use super::fused::EPSILON;
+use crate::decode;
 use crate::plan::{
-    CoopAttention, Cooperative, Limits, Shape, Shapes, Tuning, attention_shape, fitting_attention,
+    CoopAttention, Cooperative, Fragment, Limits, Shape, Shapes, Tuning, attention_shape, fitting_attention,
     key_positions,
 };
 use crate::reference;
+use crate::vk::Device;
 
 /// One fused attention.
 struct Attend {
@@ -100,6 +104,36 @@ pub(super) fn probe(
     maker.attend(&attend, Some((coop, places)))
 }
 
+/// The place, row * k + column, of each element of a first factor in the order of invocations, eight of each; none where the
+/// device does not deal them out like that.
+pub(super) fn places(device: &Rc<Device>, fragment: Fragment) -> Result<Option<Vec<u32>>, decode::Error> {
+    let Fragment { m, n, k: depth, subgroup } = fragment;
+    let case = Case {
+        kernel: &k::COOP_PLACES,
+        shape: Shape { workgroup: subgroup, rows: 1 },
+        label: String::new(),
+        step: vec![0, 0],
+        inputs: Vec::new(),
+        push: vec![8 * subgroup],
+        grid: [1, 1],
+        // Whatever it says: it is asked.
+        expected: vec![None; 8 * subgroup as usize],
+        control: (0, 0, 0),
+        constants: vec![(6, m), (7, n), (8, depth)],
+    };
+    let mut found = super::execute(device, &case, false)?;
+    found.truncate(case.expected.len());
+    let places: Vec<u32> = found.into_iter().map(|bits| f32::from_bits(bits) as u32).collect();
+    Ok(is_whole(&places, m * depth).then_some(places))
+}
+
+/// Whether each of so many places is there once.
+fn is_whole(places: &[u32], count: u32) -> bool {
+    let mut sorted = places.to_vec();
+    sorted.sort_unstable();
+    sorted.into_iter().eq(0..count)
+}
+
 impl Maker {
     fn angles(&mut self, pairs: u32, position: u32) -> Case {
         let table = self.floats(2 * (pairs * (position + 2)) as usize);
@@ -138,27 +172,25 @@ impl Maker {
         let keys: Vec<half::f16> = self.floats(context * kv_dim).into_iter().map(half).collect();
         let values: Vec<half::f16> = self.floats(context * kv_dim).into_iter().map(half).collect();
         // Where an element lies: [kv_head][dim / 8][context][8] and [kv_head][context][dim], or in blocks that are factors, in the
-        // order in which the device's invocations have their elements.
-        let at = |h: usize, (row, rows): (usize, usize), (column, columns): (usize, usize)| {
-            let (coop, places) = coop.expect("asked for blocks only");
+        // order in which the device's invocations have their elements. Those of values have dimensions for rows.
+        let blocks = coop.map(|(coop, places)| {
             let (m, k) = (coop.fragment.m as usize, coop.fragment.k as usize);
-            let block = (h * (rows / m) + row / m) * (columns / k) + column / k;
-            (block, places.iter().position(|place| *place as usize == row % m * k + column % k).unwrap())
-        };
-        let key = |h: usize, t: usize, d: usize| match coop {
+            let mut slots = vec![0; places.len()];
+            places.iter().enumerate().for_each(|(slot, place)| slots[*place as usize] = slot);
+            (m, k, slots)
+        });
+        let key = |h: usize, t: usize, d: usize| match &blocks {
             None => ((h * dim / 8 + d / 8) * context + t) * 8 + d % 8,
-            Some((_, places)) => {
-                let (block, slot) = at(h, (t, context), (d, dim));
-                block * places.len() + slot
+            Some((m, k, slots)) => {
+                let block = (h * (context / m) + t / m) * (dim / k) + d / k;
+                block * slots.len() + slots[t % m * k + d % k]
             }
         };
-        let value = |h: usize, t: usize, d: usize| match coop {
+        let value = |h: usize, t: usize, d: usize| match &blocks {
             None => (h * context + t) * dim + d,
-            Some((coop, places)) => {
-                // Its rows are dimensions, and blocks follow each other by position first.
-                let (m, k) = (coop.fragment.m as usize, coop.fragment.k as usize);
-                let (_, slot) = at(h, (d, dim), (t, context));
-                (((h * (context / k) + t / k) * (dim / m)) + d / m) * places.len() + slot
+            Some((m, k, slots)) => {
+                let block = (h * (context / k) + t / k) * (dim / m) + d / m;
+                block * slots.len() + slots[d % m * k + t % k]
             }
         };
 
@@ -282,6 +314,19 @@ impl Maker {
             expected,
             constants,
             control: (5, 1, FLIP),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_that_are_missing_or_there_twice_are_noticed() {
+        assert!(is_whole(&[2, 0, 1, 3], 4));
+        for bad in [&[0, 1, 2][..], &[0, 1, 2, 2], &[0, 1, 2, 4], &[0, 0, 1, 2, 3]] {
+            assert!(!is_whole(bad, 4), "{bad:?}");
         }
     }
 }

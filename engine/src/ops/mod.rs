@@ -111,17 +111,20 @@ pub fn run(
     })
 }
 
-/// Whether attention on cooperative matrices computes on this device what it should, for heads of this size of which `group` share a
-/// key: what is wrong if it does not. The same check as that of a case of [`run`], on a context of three tiles.
-pub(crate) fn attention_disagrees(
+/// What a device does that attention on cooperative matrices can't have, for heads of this size of which `group` share a key: it
+/// deals a matrix out otherwise, or fails the check of a case of [`run`], on a context of three tiles.
+pub(crate) fn attention_trouble(
     device: &Rc<Device>,
     tuning: &Tuning,
     (group, head_dim): (u32, u32),
-    places: &[u32],
     coop: &CoopAttention,
 ) -> Result<Option<String>, decode::Error> {
-    let case = attention::probe(tuning, &device.limits(), (group, head_dim), places, coop);
-    Ok(check(device, &case, false)?.detail)
+    let Some(places) = attention::places(device, coop.fragment)? else {
+        return Ok(Some("deals a matrix out in a way of its own".to_owned()));
+    };
+    let case = attention::probe(tuning, &device.limits(), (group, head_dim), &places, coop);
+    let wrong = check(device, &case, false)?.detail;
+    Ok(wrong.map(|wrong| format!("computes something else: {wrong}")))
 }
 
 /// Number of cases that [`run`] will go through.
@@ -140,7 +143,7 @@ fn cases_for(
 ) -> Result<Vec<Case>, decode::Error> {
     let cooperative = device.cooperative();
     let places = match cooperative {
-        Cooperative::Has(Shapes { attention: Some(fragment), .. }) => decode::places(device, fragment)?,
+        Cooperative::Has(Shapes { attention: Some(fragment), .. }) => attention::places(device, fragment)?,
         _ => None,
     };
     let mut cases = cases::all(tuning, &device.limits(), cooperative, places);
@@ -229,14 +232,14 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
         steps: vec![Step { layer: None, name: case.kernel.name, work: Work::Dispatch(dispatch) }],
         buffers: vec![
             (Space::Step, step_span.bytes),
-            (Space::Arena, arena.bytes()),
+            (Space::Arena, arena.bytes().max(4)),
             (Space::Tokens, output.bytes),
         ],
         uploads: Vec::new(),
         failed: None,
     };
     let mut program = Program::new(device, plan, &[], Levers { record: Record::Each, ..Levers::default() })?;
-    let mut uploader = Uploader::new(device, arena.bytes())?;
+    let mut uploader = Uploader::new(device, arena.bytes().max(output.bytes))?;
     for (index, (bytes, span)) in case.inputs.iter().zip(&input_spans).enumerate() {
         let mut bytes = bytes.clone();
         let (input, at, flip) = case.control;
