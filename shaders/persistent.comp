@@ -4,9 +4,11 @@
 #extension GL_EXT_spirv_intrinsics : enable
 #extension GL_KHR_memory_scope_semantics : require
 #pragma use_vulkan_memory_model
+#define VULKAN_MODEL
 // variants: Q4_0 Q4_1 Q5_0 Q8_0 Q4_K Q6_K
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 
+#include "include/scopes.glsl"
 #include "include/step.glsl"
 
 // All layers of one token in one resident dispatch: the steps of the fused plan with barriers inside the kernel, and the
@@ -205,7 +207,7 @@ uint awaited = 0u;
 void arrive() {
     awaited += gl_NumWorkGroups.x;
     if (BARRIERS) {
-        controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, STORAGE, BOTH);
+        workgroup_barrier();
         if (gl_LocalInvocationID.x == 0u) {
             atomicAdd(control.passed, 1u, gl_ScopeDevice, gl_StorageSemanticsBuffer, RELEASE);
         }
@@ -237,7 +239,7 @@ bool await() {
         gone = lost;
         memoryBarrier(gl_ScopeDevice, gl_StorageSemanticsBuffer, ACQUIRE);
     }
-    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, STORAGE, BOTH);
+    workgroup_barrier();
     return !gone;
 }
 

@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::memory;
 use crate::model::{Config, Model, Rope};
-use crate::plan::{self, Fusion, Limits, Options, Placement, Space, Tuning};
+use crate::plan::{self, Fusion, Handoff, Limits, Options, Placement, Space, Tuning};
 use crate::results;
 use crate::vk::{self, Buffer, Device, Levers, Program, Record, Uploader};
 use crate::weights;
@@ -41,10 +41,11 @@ pub enum Error {
     /// The device's memory is too small.
     #[error(transparent)]
     TooLarge(#[from] memory::TooLarge),
-    /// The resident kernel waited in vain.
+    /// A kernel waited for others in vain.
     #[error(
-        "the resident kernel gave up a wait: its workgroups do not all run at once on this device; use --fusion all, or \
-         fewer workgroups with --tuning"
+        "a kernel gave up waiting for others: this device does not run all workgroups of --fusion persistent at once, or not \
+         those of earlier dispatches first as --handoff values needs it; use --fusion all --handoff barriers, or fewer \
+         workgroups with --tuning"
     )]
     GaveUp,
     /// Cooperative matrices that are not there, or that do not suit the model.
@@ -85,11 +86,13 @@ pub struct Setup {
     pub levers: Levers,
     /// Which steps are made one.
     pub fusion: Fusion,
+    /// How fused steps hand over to each other.
+    pub handoff: Handoff,
     /// Whether each tensor has an allocation of its own.
     pub tensor_allocations: bool,
     /// Workgroup shapes other than the device's own.
     pub tuning: Option<Tuning>,
-    /// Leaves the barriers of the resident kernel out: the control, whose numbers must be wrong on a GPU.
+    /// Leaves the waits of kernels for each other out: the control, whose numbers must be wrong on a GPU.
     pub no_grid_barrier: bool,
     /// Leaves the loads before those barriers out.
     pub no_prefetch: bool,
@@ -527,6 +530,7 @@ fn options(
     let options = Options {
         features: device.features(),
         fusion: setup.fusion,
+        handoff: setup.handoff,
         sample: setup.levers.record == Record::Ahead,
         no_grid_barrier: setup.no_grid_barrier,
         no_prefetch: setup.no_prefetch,

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use crate::decode::{Matrices, Setup};
 use crate::error::Error;
-use crate::plan::{Fusion, Logits, Tuning};
+use crate::plan::{Fusion, Handoff, Logits, Tuning};
 use crate::vk::{Barriers, Descriptors, Levers, Record, Submit};
 
 /// Options of every command that decodes.
@@ -42,7 +42,13 @@ pub struct LeverArgs {
     /// Independent sequences decoded side by side.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub sequences: u32,
-    /// Leave the barriers of the resident kernel out: a control, whose numbers are wrong on a GPU.
+    /// How a step of `--fusion all` is told that the one before has ended: by a barrier between the dispatches, or by the values
+    /// that it reads, for which its workgroups wait by themselves, with their weights on the way. Vulkan does not promise that a device runs
+    /// the workgroups of earlier dispatches first, as that needs it; waits are bounded, and one in vain is an error.
+    #[arg(long, value_enum, default_value_t = HandoffArg::Barriers)]
+    pub handoff: HandoffArg,
+    /// Leave out the waits of kernels for each other, in the resident kernel and with `--handoff values`: a control, whose
+    /// numbers are wrong on a GPU.
     #[arg(long)]
     pub no_grid_barrier: bool,
     /// Leave out the loads of the next step's weights before each of those barriers.
@@ -100,6 +106,10 @@ impl LeverArgs {
                 FusionArg::Ffn => Fusion::Ffn,
                 FusionArg::All => Fusion::All,
                 FusionArg::Persistent => Fusion::Persistent,
+            },
+            handoff: match self.handoff {
+                HandoffArg::Barriers => Handoff::Barriers,
+                HandoffArg::Values => Handoff::Values,
             },
             tensor_allocations: self.memory == MemoryArg::Tensor,
             tuning,
@@ -248,6 +258,16 @@ choices! {
         All,
         /// All layers in one resident dispatch.
         Persistent,
+    }
+}
+
+choices! {
+    /// `--handoff`.
+    HandoffArg {
+        /// A barrier.
+        Barriers,
+        /// The values themselves.
+        Values,
     }
 }
 

@@ -227,6 +227,7 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
         constants: case.constants.clone(),
         grid: case.grid,
         reach: None,
+            waits: false,
     };
     let plan = Plan {
         steps: vec![Step { layer: None, name: case.kernel.name, work: Work::Dispatch(dispatch) }],

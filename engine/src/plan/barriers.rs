@@ -40,12 +40,18 @@ impl Due {
     pub fn of(plan: &Plan, runs: impl Fn(&Step) -> bool) -> Self {
         let mut stretch = Stretch::new();
         let mut steps = Vec::with_capacity(plan.steps.len());
+        let mut asked = false;
         for (index, step) in plan.steps.iter().enumerate().filter(|(_, step)| runs(step)) {
-            stretch.operation(&accesses(step), false);
-            if matches!(step.work, Work::Dispatch(_)) {
+            let waits = matches!(&step.work, Work::Dispatch(dispatch) if dispatch.waits);
+            if asked && !waits {
                 stretch.asked(ANY);
             }
+            stretch.operation(&accesses(step), false);
+            asked = matches!(step.work, Work::Dispatch(_));
             steps.push(index);
+        }
+        if asked {
+            stretch.asked(ANY);
         }
         stretch.asked(ANY);
         let decided = stretch.decide(Freedom::InOrder, false);

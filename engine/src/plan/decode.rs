@@ -7,6 +7,7 @@
 use zinc_shaders as k;
 
 use super::attention::{cache_positions, coop_attention, fuses_attention};
+use super::chain::{Chain, Handoff};
 use super::fused::FusedSlots;
 use super::kernels::Family;
 use super::layout::{Arena, Arenas, Limits, Placed, Placement};
@@ -30,11 +31,13 @@ pub struct Options {
     pub features: Features,
     /// Which steps are made one.
     pub fusion: Fusion,
+    /// How fused steps hand over to each other.
+    pub handoff: Handoff,
     /// Whether the device chooses the next token itself (the likeliest).
     pub sample: bool,
     /// The cooperative matrices that attention of one token is computed on where it is fused; none for float arithmetic.
     pub attention: Option<Fragment>,
-    /// Leaves the barriers of the resident kernel out: the control, whose numbers must be wrong on a GPU.
+    /// Leaves the waits of kernels for each other out: the control, whose numbers must be wrong on a GPU.
     pub no_grid_barrier: bool,
     /// Leaves the loads before those barriers out.
     pub no_prefetch: bool,
@@ -51,6 +54,7 @@ impl Options {
             limits,
             features: Features::default(),
             fusion: Fusion::None,
+            handoff: Handoff::Barriers,
             sample: false,
             attention: None,
             no_grid_barrier: false,
@@ -73,8 +77,11 @@ pub(super) struct Stages {
 
 /// Spans of the intermediates, all in the arena. `state` and `middle` are the residual stream before and after
 /// attention: the additions go from one to the other, never in place.
+#[derive(Clone, Copy)]
 pub(super) struct Slots {
     pub(super) state: Span,
+    /// The residual stream behind a layer: `state`, or the next layer's.
+    pub(super) next: Span,
     pub(super) middle: Span,
     pub(super) normed: Span,
     pub(super) weighted: Span,
@@ -108,8 +115,10 @@ impl Slots {
             rotated: take(count),
         };
         let (q, k, v) = (stages(q_dim), stages(kv_dim), stages(kv_dim));
+        let state = take(c.embedding);
         Self {
-            state: take(c.embedding),
+            state,
+            next: state,
             middle: take(c.embedding),
             normed: take(c.embedding),
             weighted: take(c.embedding),
@@ -141,7 +150,7 @@ pub fn decode(model: &Model<'_>, weights: &Placement, options: &Options) -> Resu
     }
     let limits = &options.limits;
     let mut arena = Arena::new(Space::Arena, limits);
-    let slots = Slots::new(c, context, &mut arena);
+    let mut slots = Slots::new(c, context, &mut arena);
     let (caches, cache) = layer_caches(c, options);
     let rope_tables = rope_tables(c, context, limits);
     let constants = rope_tables.iter().map(|table| table.offset + table.bytes).max().unwrap_or(0);
@@ -151,6 +160,8 @@ pub fn decode(model: &Model<'_>, weights: &Placement, options: &Options) -> Resu
     let mut constant_arena = Arena::new(Space::Constants, limits);
     constant_arena.take(constants);
     let resident = options.resident().then(|| Resident::new(c, options, &mut constant_arena, &mut arena));
+
+    let chain = Chain::new(c, options, &mut arena)?;
 
     let row = |_: &Span| arena.floats(u64::from(c.rope_dim));
     let angles = coop_attention(c, options).map_or(Vec::new(), |_| rope_tables.iter().map(row).collect());
@@ -164,7 +175,9 @@ pub fn decode(model: &Model<'_>, weights: &Placement, options: &Options) -> Resu
         weights,
         options,
         fused,
+        chain,
     };
+    b.begin_chain()?;
     if let Some(factor) = c.embedding_scale {
         b.embed(&model.embedding, slots.middle)?;
         b.scale("embd_scale", factor, slots.middle, slots.state)?;
@@ -183,11 +196,15 @@ pub fn decode(model: &Model<'_>, weights: &Placement, options: &Options) -> Resu
     } else {
         for ((index, layer), (keys, values)) in (0..).zip(&model.layers).zip(&caches) {
             b.layer = Some(index);
+            if let Some(chain) = &b.chain {
+                (slots, b.fused) = chain.layer(index, &slots, &b.fused);
+            }
             if options.fusion.parts().any() {
                 b.fused_layer(index, layer, &slots, *keys, *values)?;
             } else {
                 b.layer(index, layer, &slots, *keys, *values)?;
             }
+            slots.state = slots.next;
         }
     }
     b.layer = None;
@@ -209,17 +226,20 @@ pub fn decode(model: &Model<'_>, weights: &Placement, options: &Options) -> Resu
     let mut steps = b.steps;
     steps.push(Step { layer: None, name: "read_logits", work: Work::Copy { from: logits, to: readback } });
     let mut readback_bytes = readback.bytes;
-    let failed = resident.as_ref().map(|r| {
+    let waits = resident.as_ref().map(Resident::failed).or(b.chain.as_ref().map(Chain::failed));
+    let failed = waits.map(|from| {
         let word = Span { offset: readback.bytes.next_multiple_of(limits.alignment), bytes: 4, ..readback };
         steps.push(Step {
             layer: None,
             name: "read_failed",
-            work: Work::Copy { from: r.failed(), to: word },
+            work: Work::Copy { from, to: word },
         });
         readback_bytes = word.offset + word.bytes;
         word
     });
-    let control = resident.as_ref().map_or(fused.control_bytes(), Resident::control_bytes);
+    let own = b.chain.as_ref().map(Chain::control_bytes);
+    let own = own.or(resident.as_ref().map(Resident::control_bytes));
+    let control = own.unwrap_or(fused.control_bytes());
     let mut buffers = vec![
         (Space::Constants, constant_arena.bytes()),
         (Space::Step, step.bytes),
@@ -266,6 +286,8 @@ pub(super) struct Builder<'b> {
     pub(super) weights: &'b Placement,
     pub(super) options: &'b Options,
     pub(super) fused: FusedSlots,
+    /// Where steps wait for each other by themselves.
+    pub(super) chain: Option<Chain>,
 }
 
 impl Builder<'_> {
@@ -298,8 +320,12 @@ impl Builder<'_> {
             constants: Vec::new(),
             grid,
             reach: None,
+            waits: false,
         });
         self.steps.push(Step { layer: self.layer, name, work });
+        if let Some(chain) = &mut self.chain {
+            chain.broken();
+        }
         Ok(())
     }
 

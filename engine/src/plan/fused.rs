@@ -75,13 +75,13 @@ impl Parts {
 /// Intermediates that only fused plans have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FusedSlots {
-    q: Span,
-    k: Span,
-    v: Span,
-    parts: Span,
-    counters: Span,
+    pub(super) q: Span,
+    pub(super) k: Span,
+    pub(super) v: Span,
+    pub(super) parts: Span,
+    pub(super) counters: Span,
     /// What a prefetch writes.
-    scratch: Span,
+    pub(super) scratch: Span,
 }
 
 impl FusedSlots {
@@ -89,6 +89,7 @@ impl FusedSlots {
         let mut take = |count: u32| arena.floats(count.into());
         let splits = splits(c, options);
         let t = options.tuning.fused;
+        let counters = Span { space: Space::Control, offset: 0, bytes: 4 * u64::from(c.kv_heads) };
         Self {
             q: take(c.q_dim()),
             k: take(c.kv_dim()),
@@ -96,7 +97,7 @@ impl FusedSlots {
             parts: take(c.heads * splits * (c.head_dim + 4)),
             // A float for each 256 bytes, and what the last workgroup has too many.
             scratch: take((t.prefetch.max(t.prefetch_output) << 12).max(1) + 256),
-            counters: Span { space: Space::Control, offset: 0, bytes: 4 * u64::from(c.kv_heads) },
+            counters,
         }
     }
 
@@ -144,6 +145,9 @@ impl Builder<'_> {
         let c = self.config;
         let parts = self.options.fusion.parts();
         let attention = fuses_attention(c, self.options);
+        if index == 0 && self.chain.is_some() {
+            self.fetch_angles()?;
+        }
         let inputs = [&layer.attn_q, &layer.attn_k, &layer.attn_v];
         let norm = parts.norm && inputs.iter().all(|m| self.fits(m, false, true));
         let biased =
@@ -173,7 +177,7 @@ impl Builder<'_> {
                 self.matvec(names[i], inputs[i], s.weighted, to[i])?;
             }
         }
-        if index == 0 {
+        if index == 0 && self.chain.is_none() {
             // Beside the projections, so that it takes no barrier of its own.
             self.fetch_angles()?;
         }
@@ -205,13 +209,13 @@ impl Builder<'_> {
 
         self.fused_gates(layer, s)?;
         if residual(self, &layer.ffn_down, &layer.ffn_post_norm) {
-            let item = Item { matrix: &layer.ffn_down, bias: None, to: s.state };
+            let item = Item { matrix: &layer.ffn_down, bias: None, to: s.next };
             self.project("ffn_down", &[item], s.hidden, None, Epilogue::Residual(s.middle))?;
         } else {
             self.matvec("ffn_down", &layer.ffn_down, s.hidden, s.down)?;
             let names = ["ffn_post_norm", "ffn_post_norm_weight"];
             let added = self.post_norm(names, layer.ffn_post_norm.as_ref(), s, s.down)?;
-            self.binary("ffn_residual", &k::ADD, s.middle, added, s.state)?;
+            self.binary("ffn_residual", &k::ADD, s.middle, added, s.next)?;
         }
         Ok(())
     }
@@ -371,14 +375,14 @@ impl Builder<'_> {
 
         let residual = if let Epilogue::Residual(span) = epilogue { span } else { x };
         let norm_span = norm.map_or(x, |n| self.weights.of(n).quants);
-        let bindings = vec![quants, scales, x, norm_span, residual, bias, result];
+        let mut bindings = vec![quants, scales, x, norm_span, residual, bias, result];
         let kind = match epilogue {
             Epilogue::Plain => 0,
             Epilogue::Residual(_) => 1,
             Epilogue::Gate(Activation::Silu) => 2,
             Epilogue::Gate(Activation::Gelu) => 3,
         };
-        let constants = vec![
+        let mut constants = vec![
             (2, matrix.columns),
             (3, tiling.units),
             (4, u32::from(norm.is_some())),
@@ -389,17 +393,26 @@ impl Builder<'_> {
             (32, tiling.squares),
             (33, tiling.lanes),
         ];
-        let kernel = fused_kernel("fused_matvec", matrix.ty, self.options.features.dot);
+        let link = self.product_link(matrix.ty, &tiling);
+        let (link, threads) = link.map_or((None, tiling.threads), |(link, threads)| (Some(link), threads));
+        if let Some(link) = &link {
+            constants.push(link.constant);
+            bindings.push(link.binding);
+        }
+        let stem = if link.is_some() { "chained_matvec" } else { "fused_matvec" };
+        let kernel = fused_kernel(stem, matrix.ty, self.options.features.dot);
         self.push_with(
             name,
             kernel,
-            Shape { workgroup: tiling.threads, rows: tiling.rows },
+            Shape { workgroup: threads, rows: tiling.rows },
             bindings,
             push,
             constants,
             [tiling.groups.into(), 1],
             None,
-        )
+        )?;
+        self.linked(link);
+        Ok(())
     }
 
     fn fused_attention(
@@ -414,12 +427,16 @@ impl Builder<'_> {
         let t = self.options.tuning.fused;
         let group = c.heads / c.kv_heads;
         let constants = attention_constants(c, layer.attn_q_norm.is_some(), &t);
-        let (kernel, threads, tile, constants) = if let Some(coop) = coop_attention(c, self.options) {
-            (&k::FUSED_ATTENTION_COOP, coop.threads, coop.tile, coop.constants(&constants))
+        let link = self.link();
+        let (kernel, threads, tile, mut constants) = if let Some(coop) = coop_attention(c, self.options) {
+            let kernel =
+                if link.is_some() { &k::CHAINED_ATTENTION_COOP } else { &k::FUSED_ATTENTION_COOP };
+            (kernel, coop.threads, coop.tile, coop.constants(&constants))
         } else {
             let shape = fitting_attention(group, c.head_dim, &t, &self.options.limits);
             let threads = shape.expect("attention is fused where it fits").threads;
-            (&k::FUSED_ATTENTION, threads, t.tile, constants)
+            let kernel = if link.is_some() { &k::CHAINED_ATTENTION } else { &k::FUSED_ATTENTION };
+            (kernel, threads, t.tile, constants)
         };
         let splits = splits(c, self.options);
         let context = cache_positions(c, self.options);
@@ -430,7 +447,7 @@ impl Builder<'_> {
         let at = |span: Span| ((span.offset - qkv.offset) / 4) as u32;
         let norm = |m: &Option<Matrix<'_>>| m.as_ref().map_or(table, |m| self.weights.of(m).quants);
         let (q_norm, k_norm) = (norm(&layer.attn_q_norm), norm(&layer.attn_k_norm));
-        let bindings = vec![self.step, table, qkv, q_norm, k_norm, keys, values, f.parts, f.counters, to];
+        let mut bindings = vec![self.step, table, qkv, q_norm, k_norm, keys, values, f.parts, f.counters, to];
         let push = vec![
             c.heads,
             c.kv_heads,
@@ -442,6 +459,10 @@ impl Builder<'_> {
             at(f.k),
             at(f.v),
         ];
+        if let Some(link) = &link {
+            constants.push(link.constant);
+            bindings.push(link.binding);
+        }
         self.push_with(
             "attention",
             kernel,
@@ -451,7 +472,9 @@ impl Builder<'_> {
             constants,
             [c.kv_heads.into(), splits.into()],
             Some(Reach { axis: 1, positions: tile }),
-        )
+        )?;
+        self.linked(link);
+        Ok(())
     }
 
     /// Reads the weights of later steps beside the step before, which leaves the memory idle, so that a cache has them when
@@ -461,7 +484,7 @@ impl Builder<'_> {
         let places: Vec<_> = matrices.iter().filter_map(|m| self.weights.whole(m)).collect();
         let spans: Vec<Span> = places.iter().flat_map(|p| [Some(p.quants), p.scales]).flatten().collect();
         let together = spans.iter().all(|span| span.space == spans[0].space);
-        if most == 0 || places.len() < matrices.len() || !together {
+        if most == 0 || self.chain.is_some() || places.len() < matrices.len() || !together {
             return Ok(());
         }
         let mut all = cover(&spans);

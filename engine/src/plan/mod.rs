@@ -12,6 +12,7 @@
 
 mod attention;
 pub mod barriers;
+mod chain;
 mod coop;
 mod decode;
 mod fused;
@@ -26,6 +27,7 @@ mod tests;
 
 pub(crate) use attention::{CoopAttention, attention_shape, fitting_attention, key_positions};
 pub(crate) use coop::CoopTile;
+pub use chain::Handoff;
 pub use coop::{CoopTuning, Cooperative, Fragment, Shapes};
 pub use decode::{Options, decode};
 pub(crate) use decode::{get_rows_dispatch, matvec_dispatch, rope_tables};
@@ -114,6 +116,12 @@ pub enum Error {
         /// Why.
         what: String,
     },
+    /// Steps that cannot hand over by their values.
+    #[error("--handoff values does not do {what}; use --fusion all, or --handoff barriers")]
+    NotChained {
+        /// Why.
+        what: &'static str,
+    },
     /// A grid beyond the device's limits.
     #[error(
         "{step} needs a grid of {x} x {y} workgroups, and this device dispatches at most {most_x} x {most_y}"
@@ -190,6 +198,8 @@ pub struct Dispatch {
     pub grid: [u32; 2],
     /// How the grid shrinks with the context, for kernels whose work grows with it.
     pub reach: Option<Reach>,
+    /// Whether it waits by itself for what the dispatch before hands over, so that no barrier stands between them.
+    pub waits: bool,
 }
 
 /// A grid that covers positions.
@@ -283,7 +293,7 @@ pub struct Plan {
     pub buffers: Vec<(Space, u64)>,
     /// Words that the host puts in place before the first token.
     pub uploads: Vec<(Span, Vec<u32>)>,
-    /// A word that is not zero after a token whose resident kernel gave up waiting.
+    /// A word that is not zero after a token in which a kernel gave up waiting for others.
     pub failed: Option<Span>,
 }
 

@@ -427,7 +427,7 @@ fn dispatch(
     push: Vec<u32>,
     constants: Vec<(u32, u32)>,
 ) -> Dispatch {
-    Dispatch { kernel, shape, bindings, push, constants, grid: [0, 0], reach: None }
+    Dispatch { kernel, shape, bindings, push, constants, grid: [0, 0], reach: None, waits: false }
 }
 
 /// Invocations that bring one vector to halves.

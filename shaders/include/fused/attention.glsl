@@ -18,7 +18,7 @@
 // positions, values as [kv_head][context][dim / 8]. A partial result is HEAD_DIM / 4 vec4 for each query head, followed by
 // one with its weight and its largest score.
 //
-// The including file defines: T; A_IN(i) (float i of queries, keys and values), A_OUT4(i, v) (four neighbours of the
+// The including file defines: T; A_IN(i) (float i of queries, keys and values), or in a chain (chain.glsl) its word A_WORD(i), A_OUT4(i, v) (four neighbours of the
 // result), A_PART(i) (lvalue i of the partial results, vec4), A_KEY(i), A_VALUE(i) (lvalues, uvec4), A_QNORM(i),
 // A_KNORM(i), A_ANGLE(i) (vec2); A_ARRIVE(h) (counts an arrival, and says how many came before), A_RESET(h), A_RELEASE()
 // and A_ACQUIRE() (barriers of the workgroup around the arrival that make partial results available to the device, and
@@ -122,15 +122,35 @@ float norm_factor(Attention a, uint vector) {
     return 1.0 / sqrt(sum / float(HEAD_DIM) + a.epsilon);
 }
 
+// Where element i of a key/value head's queries, key and value is.
+uint input_at(Attention a, uint head, uint i) {
+    uint vector = i / HEAD_DIM;
+    return vector < GROUP ? head * GROUP * HEAD_DIM + i
+         : (vector == GROUP ? a.key_at : a.value_at) + head * HEAD_DIM + i % HEAD_DIM;
+}
+
 // Queries, key and value of one key/value head into shared memory, normed and turned.
 void prepare(Attention a, uint head) {
     uint lane = gl_LocalInvocationID.x;
-    for (uint i = lane; i < (GROUP + 2u) * HEAD_DIM; i += T) {
-        uint vector = i / HEAD_DIM;
-        uint at = vector < GROUP ? head * GROUP * HEAD_DIM + i
-                : (vector == GROUP ? a.key_at : a.value_at) + head * HEAD_DIM + i % HEAD_DIM;
-        unturned[i] = A_IN(at);
+#ifdef A_WORD
+    // Asked for at once, and waited for one after the other.
+    const uint each = ((GROUP + 2u) * HEAD_DIM + T - 1u) / T;
+    uint bits[each];
+    [[unroll]] for (uint k = 0u; k < each; k++) {
+        bits[k] = READ_VALUE(A_WORD(input_at(a, head, min(lane + k * T, (GROUP + 2u) * HEAD_DIM - 1u))));
     }
+    [[unroll]] for (uint k = 0u; k < each; k++) {
+        uint i = lane + k * T;
+        if (i < (GROUP + 2u) * HEAD_DIM) {
+            AWAIT(bits[k], A_WORD(input_at(a, head, i)))
+            unturned[i] = uintBitsToFloat(bits[k]);
+        }
+    }
+#else
+    for (uint i = lane; i < (GROUP + 2u) * HEAD_DIM; i += T) {
+        unturned[i] = A_IN(input_at(a, head, i));
+    }
+#endif
     barrier();
     if (QK_NORM) {
         for (uint i = lane; i < (GROUP + 1u) * 8u; i += T) {

@@ -70,6 +70,7 @@ void P(early)() {
 #endif
 }
 
+#ifndef M_WORD
 // Issues the loads of the first group. Loads come back in the order in which they were issued, so where nothing was loaded
 // ahead of a wait, these and `early` come before the weights.
 void P(fetch)() {
@@ -79,7 +80,87 @@ void P(fetch)() {
     }
 #endif
 }
+#endif
 
+#ifndef FLOATS
+// Sixteen activations as signed bytes, after the norm's weight.
+void P(quantise)(uint g, vec4 v[4]) {
+    if (M_NORM) {
+        xn[g] = (dot(v[0], v[0]) + dot(v[1], v[1])) + (dot(v[2], v[2]) + dot(v[3], v[3]));
+        [[unroll]] for (uint i = 0u; i < 4u; i++) {
+            v[i] *= g == gl_LocalInvocationID.x ? P(norm)[i] : M_NORM_WEIGHT(4u * g + i);
+        }
+    }
+    vec4 m = max(max(abs(v[0]), abs(v[1])), max(abs(v[2]), abs(v[3])));
+    float largest = max(max(m.x, m.y), max(m.z, m.w));
+    float factor = largest > 0.0 ? 127.0 / largest : 0.0;
+    uvec4 packed;
+    ivec4 sum = ivec4(0);
+    [[unroll]] for (uint i = 0u; i < 4u; i++) {
+        ivec4 q = ivec4(roundEven(v[i] * factor));
+        sum += q;
+        uvec4 b = uvec4(q) & 255u;
+        packed[i] = (b.x | (b.y << 8)) | ((b.z << 16) | (b.w << 24));
+    }
+    uint slot = SLOT(g, P(groups));
+    float scale = largest / 127.0;
+    xq[slot] = packed;
+    xf[slot] = vec2(scale, scale * float((sum.x + sum.y) + (sum.z + sum.w)));
+}
+#endif
+
+#ifdef M_WORD
+// Activations that an invocation asks for at once: of all, or of as many as the staging array holds.
+const uint P(all) = (M_COLUMNS + T - 1u) / T;
+const uint P(most) = STAGED < T ? 1u : STAGED / T;
+const uint P(each) = P(all) < P(most) ? P(all) : P(most);
+const uint P(stretch) = P(each) * T;
+
+// Four words of padding behind sixteen: neighbours read theirs from different banks.
+#define STAGE(i) (((i) + (i) / 16u * 4u) / 4u)
+
+void P(ask)(out uint bits[P(each)], uint base) {
+    [[unroll]] for (uint k = 0u; k < P(each); k++) {
+        bits[k] = READ_VALUE(M_WORD(min(base + k * T + gl_LocalInvocationID.x, M_COLUMNS - 1u)));
+    }
+}
+
+// Reads the activations as they come in. A barrier must follow before they are used.
+void P(activate)() {
+    uint lane = gl_LocalInvocationID.x;
+    // The last subgroup has no weights to wait for: it looks until some values are there, and lets the memory go on with the weights.
+    if (lane >= T - WATCHERS) {
+        uint i = (lane + WATCHERS - T) * (M_COLUMNS / WATCHERS);
+        uint bits = EMPTY;
+        AWAIT(bits, M_WORD(i))
+    }
+    barrier();
+    uint bits[P(each)];
+    P(ask)(bits, 0u);
+    for (uint base = 0u; base < M_COLUMNS; base += P(stretch)) {
+        [[unroll]] for (uint k = 0u; k < P(each); k++) {
+            uint i = k * T + lane;
+            AWAIT(bits[k], M_WORD(min(base + i, M_COLUMNS - 1u)))
+            staged[STAGE(i)][i % 4u] = uintBitsToFloat(bits[k]);
+        }
+        bool more = base + P(stretch) < M_COLUMNS;
+        if (more) {
+            P(ask)(bits, base + P(stretch));
+        }
+        barrier();
+        for (uint g = lane; g < min(P(stretch) / 16u, P(groups) - base / 16u); g += T) {
+            vec4 v[4];
+            [[unroll]] for (uint i = 0u; i < 4u; i++) {
+                v[i] = staged[5u * g + i];
+            }
+            P(quantise)(base / 16u + g, v);
+        }
+        if (more) {
+            barrier();
+        }
+    }
+}
+#else
 // Reads the activations. A barrier must follow before they are used.
 void P(activate)() {
     uint lane = gl_LocalInvocationID.x;
@@ -98,30 +179,11 @@ void P(activate)() {
         [[unroll]] for (uint i = 0u; i < 4u; i++) {
             v[i] = g == lane ? P(x)[i] : M_X(4u * g + i);
         }
-        if (M_NORM) {
-            xn[g] = (dot(v[0], v[0]) + dot(v[1], v[1])) + (dot(v[2], v[2]) + dot(v[3], v[3]));
-            [[unroll]] for (uint i = 0u; i < 4u; i++) {
-                v[i] *= g == lane ? P(norm)[i] : M_NORM_WEIGHT(4u * g + i);
-            }
-        }
-        vec4 m = max(max(abs(v[0]), abs(v[1])), max(abs(v[2]), abs(v[3])));
-        float largest = max(max(m.x, m.y), max(m.z, m.w));
-        float factor = largest > 0.0 ? 127.0 / largest : 0.0;
-        uvec4 packed;
-        ivec4 sum = ivec4(0);
-        [[unroll]] for (uint i = 0u; i < 4u; i++) {
-            ivec4 q = ivec4(roundEven(v[i] * factor));
-            sum += q;
-            uvec4 b = uvec4(q) & 255u;
-            packed[i] = (b.x | (b.y << 8)) | ((b.z << 16) | (b.w << 24));
-        }
-        uint slot = SLOT(g, P(groups));
-        float scale = largest / 127.0;
-        xq[slot] = packed;
-        xf[slot] = vec2(scale, scale * float((sum.x + sum.y) + (sum.z + sum.w)));
+        P(quantise)(g, v);
     }
 #endif
 }
+#endif
 
 // Adds the squares up to 32 sums, after that barrier; another one must follow.
 void P(square)() {
