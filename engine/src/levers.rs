@@ -68,7 +68,7 @@ pub struct LeverArgs {
     /// first where the device has a shape that suits, unless a prompt is computed in batches.
     #[arg(long, value_enum, default_value_t = MatrixArg::Auto)]
     pub attention: MatrixArg,
-    /// Sizes of the kernels, as name=value pairs [names: threads, groups, wide-threads, lanes, units,
+    /// Sizes of the kernels, as name=value pairs [names: threads, groups, wide-threads, chain-threads, lanes, units,
     /// attention-threads, tile, key-positions, attention-groups, prefetch, prefetch-output, resident-groups, resident-threads; of --matrix coop: coop-rows,
     /// coop-tokens, coop-sub-rows, coop-sub-tokens, coop-depth].
     #[arg(long, value_name = "NAME=N,...")]
@@ -137,6 +137,7 @@ pub(crate) fn parse_tuning(text: &str, own: Tuning) -> Result<Tuning, Error> {
             "threads" => (&mut f.threads, 1, 1 << 16),
             "groups" => (&mut f.groups, 1, 1 << 16),
             "wide-threads" => (&mut f.wide_threads, 1, 1 << 16),
+            "chain-threads" => (&mut f.chain_threads, 1, 1 << 16),
             "prefetch" => (&mut f.prefetch, 1, 1 << 10),
             "prefetch-output" => (&mut f.prefetch_output, 1, 1 << 10),
             "lanes" => (&mut f.lanes, 1, 1 << 16),

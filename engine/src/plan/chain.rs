@@ -13,10 +13,9 @@ use super::attention::splits;
 use super::decode::{Builder, Slots};
 use super::fused::FusedSlots;
 use super::layout::Arena;
-use super::tile::Tiling;
+use super::tile::{Crew, Tiling, Work as Cut};
 use super::{Error, Fusion, Options, Shape, Space, Span, Step, Work};
 use crate::model::Config;
-use crate::quant::WeightType;
 
 /// How a step is told that the one before has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,9 +27,7 @@ pub enum Handoff {
     Values,
 }
 
-/// Invocations of a matrix-vector step that wait and have no weights.
-const WATCHERS: u32 = 32;
-/// Activations that such a step has in its staging array, if it has no more invocations; each takes five bytes in four.
+/// Activations that a matrix-vector step has in its staging array, if it has no more invocations; each takes five bytes in four.
 const STAGED: u32 = 3072;
 
 /// Spans that a layer has for itself.
@@ -144,14 +141,14 @@ impl Builder<'_> {
         Some(Link { binding: chain.failed, constant: (29, chain.waits.into()), follows: chain.goes_on })
     }
 
-    /// The same for a matrix-vector step, and how many invocations it then has; none where the device has too few of them, or of
-    /// shared memory.
-    pub(super) fn product_link(&self, ty: WeightType, tiling: &Tiling) -> Option<(Link, u32)> {
+    /// The same for a matrix-vector step, and how it is cut then; none where the device has too little shared memory for it, or the
+    /// kernel is not one for its format.
+    pub(super) fn product_link(&self, work: &Cut) -> Option<(Link, Tiling)> {
         let limits = &self.options.limits;
-        let threads = tiling.threads + WATCHERS;
-        let staged = 5 * STAGED.max(threads);
-        let fits = threads <= limits.workgroup && tiling.shared_bytes() + staged <= limits.shared_memory;
-        self.link().filter(|_| ty.is_quantized() && fits).map(|link| (link, threads))
+        let tiling = Tiling::new(work, Crew::Chained, &self.options.tuning.fused)?;
+        let shared = tiling.shared_bytes() + 5 * STAGED.max(tiling.threads);
+        let fits = tiling.threads <= limits.workgroup && shared <= limits.shared_memory;
+        self.link().filter(|_| work.ty.is_quantized() && fits).map(|link| (link, tiling))
     }
 
     /// That step was added.

@@ -346,6 +346,9 @@ impl Builder<'_> {
         let tiling = self
             .cut(matrix, rows, gated, norm.is_some())
             .ok_or_else(|| Error::Unfused { step: name.to_owned(), columns: matrix.columns })?;
+        let work = Cut { ty: matrix.ty, columns: matrix.columns, rows, gated, norm: norm.is_some() };
+        let link = self.product_link(&work);
+        let (link, tiling) = link.map_or((None, tiling), |(link, tiling)| (Some(link), tiling));
         let quants = cover(&places.iter().map(|p| p.0).collect::<Vec<_>>());
         let scale_spans: Vec<Span> = places.iter().filter_map(|p| p.1).collect();
         let scales = if scale_spans.is_empty() { quants } else { cover(&scale_spans) };
@@ -393,8 +396,6 @@ impl Builder<'_> {
             (32, tiling.squares),
             (33, tiling.lanes),
         ];
-        let link = self.product_link(matrix.ty, &tiling);
-        let (link, threads) = link.map_or((None, tiling.threads), |(link, threads)| (Some(link), threads));
         if let Some(link) = &link {
             constants.push(link.constant);
             bindings.push(link.binding);
@@ -404,7 +405,7 @@ impl Builder<'_> {
         self.push_with(
             name,
             kernel,
-            Shape { workgroup: threads, rows: tiling.rows },
+            Shape { workgroup: tiling.threads, rows: tiling.rows },
             bindings,
             push,
             constants,

@@ -346,6 +346,8 @@ pub struct FusedTuning {
     pub groups: u32,
     /// Invocations in a workgroup of such a step, at most.
     pub wide_threads: u32,
+    /// The same where steps wait for values.
+    pub chain_threads: u32,
     /// Invocations that a processor should have at least, if there are so many units.
     pub lanes: u32,
     /// Units that an invocation has in flight, at most 16 (see units.glsl).
@@ -380,6 +382,7 @@ impl Tuning {
             threads: 32,
             groups: 8,
             wide_threads: 32,
+            chain_threads: 32,
             lanes: 8,
             units: 8,
             attention_threads: 32,
@@ -402,6 +405,7 @@ impl Tuning {
             threads: 640,
             groups: 132,
             wide_threads: 256,
+            chain_threads: 512,
             lanes: 512,
             units: 10,
             attention_threads: 256,

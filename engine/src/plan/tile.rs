@@ -50,6 +50,9 @@ pub(crate) struct Tiling {
 pub(crate) enum Crew {
     /// A dispatch of its own, with workgroups as large as it needs.
     Own,
+    /// The same with no barrier before it: each workgroup reads all activations as they come in, so a large step has half as many
+    /// workgroups, and the next step's find room beside them.
+    Chained,
     /// The workgroups of the resident kernel, who store four results at a time.
     Resident,
 }
@@ -120,7 +123,8 @@ impl Tiling {
         let units = units_a_row.div_ceil(lanes);
         let (groups, most_threads, multiple) = match crew {
             Crew::Own if wide => (2 * processors, tuning.wide_threads.max(lanes), 1),
-            Crew::Own => (processors, tuning.threads.max(lanes), 1),
+            Crew::Chained if wide => (processors, tuning.chain_threads.max(lanes), 1),
+            Crew::Own | Crew::Chained => (processors, tuning.threads.max(lanes), 1),
             Crew::Resident => (tuning.resident_groups.max(1), tuning.resident_threads, 4),
         };
         let share = work.rows.div_ceil(groups);
@@ -131,7 +135,7 @@ impl Tiling {
         let passes = share.div_ceil(most_rows);
         let rows = share.div_ceil(passes).next_multiple_of(multiple);
         let threads = match crew {
-            Crew::Own => (rows * lanes).max(WARP.max(tuning.threads.min(128))).next_multiple_of(WARP),
+            Crew::Own | Crew::Chained => (rows * lanes).max(WARP.max(tuning.threads.min(128))).next_multiple_of(WARP),
             Crew::Resident => most_threads,
         };
         let activations = if work.ty.is_quantized() { work.columns / 16 } else { 1 };

@@ -133,17 +133,23 @@ uint input_at(Attention a, uint head, uint i) {
 void prepare(Attention a, uint head) {
     uint lane = gl_LocalInvocationID.x;
 #ifdef A_WORD
-    // Asked for at once, and waited for one after the other.
     const uint each = ((GROUP + 2u) * HEAD_DIM + T - 1u) / T;
     uint bits[each];
-    [[unroll]] for (uint k = 0u; k < each; k++) {
-        bits[k] = READ_VALUE(A_WORD(input_at(a, head, min(lane + k * T, (GROUP + 2u) * HEAD_DIM - 1u))));
+    for (uint looks = 0u;; looks++) {
+        bool there = true;
+        [[unroll]] for (uint k = 0u; k < each; k++) {
+            bits[k] = READ_VALUE(A_WORD(input_at(a, head, min(lane + k * T, (GROUP + 2u) * HEAD_DIM - 1u))));
+        }
+        [[unroll]] for (uint k = 0u; k < each; k++) {
+            there = there && bits[k] != EMPTY;
+        }
+        if (there || !waits(looks)) {
+            break;
+        }
     }
     [[unroll]] for (uint k = 0u; k < each; k++) {
-        uint i = lane + k * T;
-        if (i < (GROUP + 2u) * HEAD_DIM) {
-            AWAIT(bits[k], A_WORD(input_at(a, head, i)))
-            unturned[i] = uintBitsToFloat(bits[k]);
+        if (lane + k * T < (GROUP + 2u) * HEAD_DIM) {
+            unturned[lane + k * T] = uintBitsToFloat(bits[k]);
         }
     }
 #else

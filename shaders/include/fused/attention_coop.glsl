@@ -107,13 +107,14 @@ vec4 load_vector(Attention a, uint head, uint i) {
             : ((vector == GROUP ? a.key_at : a.value_at) + head * HEAD_DIM) / 4u + i % QUADS;
 #ifdef CHAINED
     uvec4 bits;
-    [[unroll]] for (uint e = 0u; e < 4u; e++) {
-        bits[e] = READ_VALUE(words_in[4u * at + e]);
+    for (uint looks = 0u;; looks++) {
+        [[unroll]] for (uint e = 0u; e < 4u; e++) {
+            bits[e] = READ_VALUE(words_in[4u * at + e]);
+        }
+        if (!any(equal(bits, uvec4(EMPTY))) || !waits(looks)) {
+            return uintBitsToFloat(bits);
+        }
     }
-    [[unroll]] for (uint e = 0u; e < 4u; e++) {
-        AWAIT(bits[e], words_in[4u * at + e])
-    }
-    return uintBitsToFloat(bits);
 #else
     return values_in[at];
 #endif

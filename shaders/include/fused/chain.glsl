@@ -39,9 +39,3 @@ bool waits(uint looks) {
     }
     return true;
 }
-
-// Reads the word until it is there; `bits` is what was read of it before.
-#define AWAIT(bits, word) \
-    for (uint looks = 0u; bits == EMPTY && waits(looks); looks++) { \
-        bits = READ_VALUE(word); \
-    }

@@ -55,8 +55,7 @@ layout(push_constant) uniform Push {
 #include "units.glsl"
 
 #ifdef CHAINED
-const uint STAGED = 3072u;  // activations in `staged`, or one for each invocation
-const uint WATCHERS = 32u;
+const uint STAGED = 3072u; // activations
 shared vec4 staged[5u * ((STAGED > T ? STAGED : T) / 16u)];
 #endif
 
@@ -78,7 +77,9 @@ float residual_of(uint row) {
 
 float settled(uint row, float before) {
     uint bits = floatBitsToUint(before);
-    AWAIT(bits, residual[row])
+    for (uint looks = 0u; bits == EMPTY && waits(looks); looks++) {
+        bits = READ_VALUE(residual[row]);
+    }
     return uintBitsToFloat(bits);
 }
 #else
