@@ -27,7 +27,7 @@ use crate::vk::{self, Device, Record, Submit};
 const HASHED: u32 = 16;
 
 /// The rungs, in the order in which somebody would climb them, by the options of `engine bench`.
-const RUNGS: [(&str, &str); 18] = [
+const RUNGS: [(&str, &str); 19] = [
     ("naive", "--fusion none --barriers every --record reuse"),
     ("each", "--record each"),
     ("each-no-once", "--record each --no-once"),
@@ -45,6 +45,7 @@ const RUNGS: [(&str, &str); 18] = [
     ("all-op", "--barriers tracked --fusion all --submit op"),
     ("all-ahead", "--barriers tracked --fusion all --record ahead"),
     ("all-null", "--barriers tracked --fusion all --null-kernels"),
+    ("all-values", "--barriers tracked --fusion all --handoff values --record ahead"),
     ("persistent", "--barriers tracked --fusion persistent --no-fallback --record ahead"),
 ];
 

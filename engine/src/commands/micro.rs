@@ -123,7 +123,7 @@ fn peak(device: &Rc<Device>, weights: &[Rc<Buffer>], reps: u32) -> Result<f64, E
         constants: Vec::new(),
         grid: [groups, 1],
         reach: None,
-            waits: false,
+        waits: false,
     };
     let plan = Plan {
         steps: vec![Step { layer: None, name: "stream", work: Work::Dispatch(dispatch) }],

@@ -54,6 +54,7 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
     ];
     cases.extend([(32, 5), (1, 0), (67, 9)].map(|(pairs, position)| maker.angles(pairs, position)));
     cases.extend(all.iter().map(|a| maker.attend(a, None)));
+    cases.extend(all.iter().map(|a| maker.attend(a, None)).map(chained));
     let (Cooperative::Has(Shapes { attention: Some(fragment), .. }), Some(places)) =
         (maker.cooperative, maker.places.clone())
     else {
@@ -71,6 +72,20 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
         let coop = CoopAttention::new(a.heads / a.kv_heads, a.head_dim, fragment, &tuning, &limits);
         cases.extend(coop.map(|coop| maker.attend(a, Some((&coop, &places)))));
     }
+    for a in all.iter().chain(&more) {
+        let coop = CoopAttention::new(a.heads / a.kv_heads, a.head_dim, fragment, &tuning, &limits);
+        cases.extend(coop.map(|coop| chained(maker.attend(a, Some((&coop, &places))))));
+    }
+}
+
+/// The same as a step of a chain, whose values are all there.
+fn chained(mut case: Case) -> Case {
+    case.kernel = match *case.kernel == k::FUSED_ATTENTION {
+        true => &k::CHAINED_ATTENTION,
+        false => &k::CHAINED_ATTENTION_COOP,
+    };
+    case.inputs.push(vec![0; 4]);
+    case
 }
 
 /// A case for heads of this size, with what a model may ask of the kernel: norms, rotation, several splits, a tile that is not full.
@@ -109,6 +124,7 @@ pub(super) fn probe(
 pub(super) fn places(device: &Rc<Device>, fragment: Fragment) -> Result<Option<Vec<u32>>, decode::Error> {
     let Fragment { m, n, k: depth, subgroup } = fragment;
     let case = Case {
+        output: None,
         kernel: &k::COOP_PLACES,
         shape: Shape { workgroup: subgroup, rows: 1 },
         label: String::new(),
@@ -140,6 +156,7 @@ impl Maker {
         let row = &table[2 * (pairs * position) as usize..][..2 * pairs as usize];
         let workgroup = self.tuning.element;
         Case {
+            output: None,
             kernel: &k::ANGLES,
             shape: Shape { workgroup, rows: 1 },
             label: format!("pairs={pairs} position={position}"),
@@ -279,6 +296,7 @@ impl Maker {
         let bits = |v: &[half::f16]| v.iter().flat_map(|h| h.to_le_bytes()).collect::<Vec<u8>>();
         let parts = vec![0u8; 4 * (a.heads * splits * (a.head_dim + 4)) as usize];
         Case {
+            output: None,
             kernel,
             shape: Shape { workgroup: threads, rows: 1 },
             label: format!(

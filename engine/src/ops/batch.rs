@@ -136,6 +136,7 @@ impl Maker {
         };
         let tile = tile.map_or(String::new(), |tile| format!(" {tile}"));
         Case {
+            output: None,
             kernel,
             shape,
             label: format!("columns={columns} rows={rows} tokens={tokens} batch={batch}{tile}"),
@@ -162,6 +163,7 @@ impl Maker {
         let mut expected: Vec<_> = words.map(|word| some(f64::from(f32::from_bits(word)), 0.0)).collect();
         expected.resize(each * batch as usize, None);
         Case {
+            output: None,
             kernel: &k::BATCH_HALVES,
             shape: halves_shape(self.tuning.reduce, columns),
             label: format!("columns={columns} tokens={tokens} batch={batch}"),

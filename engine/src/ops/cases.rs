@@ -7,7 +7,7 @@
 
 use zinc_shaders as k;
 
-use super::{Case, Expected, attention, batch, fused, matrices, prompt, variants};
+use super::{Case, Expected, attention, batch, chain, fused, matrices, prompt, variants};
 use crate::plan::{Cooperative, Limits, Shape, Tuning};
 use crate::reference;
 
@@ -58,6 +58,7 @@ pub(super) fn all(
     variants::add(&mut maker, &mut cases);
     fused::add(&mut maker, &mut cases);
     attention::add(&mut maker, &mut cases);
+    chain::add(&mut maker, &mut cases);
     batch::add(&mut maker, &mut cases);
     prompt::add(&mut maker, &mut cases);
     cases
@@ -144,6 +145,7 @@ impl Maker {
         let relative = (summation_depth(count, self.tuning.reduce) + 1.0 + 5.0 + 1.0) / 2.0 + 9.0 + 5.0 + 1.0;
         let value = |x: &f32| some(f64::from(*x) * scale, relative * U * f64::from(x.abs()) * scale);
         Case {
+            output: None,
             kernel: &k::RMS_NORM,
             shape: self.reduce(),
             label: format!("count={count}"),
@@ -165,6 +167,7 @@ impl Maker {
             some(exact, 2.0 * U * exact.abs())
         };
         Case {
+            output: None,
             kernel,
             shape: self.element(),
             label: format!("count={count}"),
@@ -187,6 +190,7 @@ impl Maker {
             some(exact, (2.0 * (3.0 + 2.0 * f64::from(x.abs())) + 1.0 + 5.0) * U * exact.abs())
         };
         Case {
+            output: None,
             kernel: &k::SILU,
             shape: self.element(),
             label: format!("count={count}"),
@@ -225,6 +229,7 @@ impl Maker {
             }
         }
         Case {
+            output: None,
             kernel: &k::ROPE,
             shape: self.element(),
             label: format!("heads={heads} head_dim={head_dim} rope_dim={rope_dim} position={position}"),
@@ -245,6 +250,7 @@ impl Maker {
             *slot = some(f64::from(*v), 0.0);
         }
         Case {
+            output: None,
             kernel: &k::KV_WRITE,
             shape: self.element(),
             label: format!("count={count} context={context} position={position}"),
@@ -276,6 +282,7 @@ impl Maker {
         let mut push = a.push();
         push.extend([scale.to_bits(), a.window]);
         Case {
+            output: None,
             kernel: &k::SCORES,
             shape: self.element(),
             label: a.label(),
@@ -307,6 +314,7 @@ impl Maker {
             }
         }
         Case {
+            output: None,
             kernel: &k::SOFTMAX,
             shape: self.reduce(),
             label: a.label(),
@@ -334,6 +342,7 @@ impl Maker {
             }
         }
         Case {
+            output: None,
             kernel: &k::WEIGHTED_SUM,
             shape: self.element(),
             label: a.label(),
@@ -356,7 +365,7 @@ pub(super) fn summation_depth(count: u32, workgroup: u32) -> f64 {
 }
 
 pub(super) fn some(value: f64, tolerance: f64) -> Option<Expected> {
-    Some(Expected { value, tolerance })
+    Some(Expected::Near { value, tolerance })
 }
 
 pub(super) fn bytes(values: &[f32]) -> Vec<u8> {

@@ -8,20 +8,22 @@ use zinc_shaders as k;
 
 use super::Case;
 use super::cases::{FLIP, Maker, U, bytes, some};
-use crate::plan::{Crew, Cut as Work, Shape, Tiling};
+use crate::plan::{Crew, Cut as Work, Shape, Tiling, chained_tiling};
 use crate::quant::{SUPER_BLOCK, WeightType, dequantize_row};
 use crate::reference;
 
 /// One fused product.
-struct Product {
-    ty: WeightType,
-    native: bool,
-    columns: u32,
-    rows: u32,
-    norm: bool,
+pub(super) struct Product {
+    pub(super) ty: WeightType,
+    pub(super) native: bool,
+    pub(super) columns: u32,
+    pub(super) rows: u32,
+    pub(super) norm: bool,
     /// As the kernel's EPILOGUE: 0 as it is, 1 residual, 2 SiLU gate, 3 GELU gate.
-    epilogue: u32,
-    bias: bool,
+    pub(super) epilogue: u32,
+    pub(super) bias: bool,
+    /// As a step of a chain, whose values are all there.
+    pub(super) chained: bool,
 }
 
 pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
@@ -38,8 +40,14 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
                 (14336, 3, false, 1, false),
                 (2560, 5, true, 0, false),
             ];
-            for (columns, rows, norm, epilogue, bias) in shapes {
-                cases.extend(maker.product(&Product { ty, native, columns, rows, norm, epilogue, bias }));
+            for chained in [false, true] {
+                for (columns, rows, norm, epilogue, bias) in shapes {
+                    let product = Product { ty, native, columns, rows, norm, epilogue, bias, chained };
+                    cases.extend(maker.product(&product));
+                }
+                if chained {
+                    cases.extend(maker.given_up(ty, native));
+                }
             }
         }
     }
@@ -64,12 +72,15 @@ fn quantised(x: &[f32]) -> (Vec<f64>, Vec<f64>) {
 pub(super) const EPSILON: f32 = 1e-5;
 
 impl Maker {
-    fn product(&mut self, p: &Product) -> Option<Case> {
+    pub(super) fn product(&mut self, p: &Product) -> Option<Case> {
         let &Product { ty, columns, rows, norm, epilogue, bias, .. } = p;
         let gated = epilogue >= 2;
         let tuning = self.tuning.fused;
         let work = Work { ty, columns, rows, gated, norm };
-        let tiling = Tiling::new(&work, Crew::Own, &tuning)?;
+        let tiling = match p.chained {
+            false => Tiling::new(&work, Crew::Own, &tuning),
+            true => chained_tiling(&work, &tuning, &self.limits),
+        }?;
         let matrix_rows = if gated { 2 * rows } else { rows };
         let elements = (columns * matrix_rows) as usize;
         let blocks = self.blocks(ty, elements);
@@ -151,9 +162,14 @@ impl Maker {
         let scales_b = if gated && ty.is_quantized() { (ty.scale_bytes(per_matrix) / 4) as u32 } else { 0 };
         inputs.extend([bytes(&x), bytes(&weight), bytes(&residual), bytes(&biases)]);
         let plain = if p.native || !ty.is_quantized() { "" } else { "_plain" };
-        let name = format!("fused_matvec_{}{plain}", ty.to_string().to_lowercase());
+        let stem = if p.chained { "chained_matvec" } else { "fused_matvec" };
+        let name = format!("{stem}_{}{plain}", ty.to_string().to_lowercase());
+        if p.chained {
+            inputs.push(vec![0; 4]);
+        }
         let push = vec![rows, rows, rows, 0, quants_b, 0, 0, scales_b, 0, 0, 0, 0, 0, 0, EPSILON.to_bits()];
         Some(Case {
+            output: None,
             kernel: k::Kernel::by_name(&name).expect("each format has a fused kernel"),
             shape: Shape { workgroup: tiling.threads, rows: tiling.rows },
             label: format!("columns={columns} rows={rows} norm={norm} epilogue={epilogue} bias={bias}"),

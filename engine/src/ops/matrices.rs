@@ -128,6 +128,7 @@ impl Maker {
         let scale_input = inputs.len() - 1;
         inputs.push(bytes(&x));
         Case {
+            output: None,
             kernel,
             shape,
             label: format!("columns={columns} rows={rows}"),
@@ -168,6 +169,7 @@ impl Maker {
         let inputs = self.repacked(ty, &data, elements);
         let row_quants = inputs[0].len() / rows as usize;
         Case {
+            output: None,
             kernel,
             shape: self.element(),
             label: format!("columns={columns} rows={rows} token={token} first={first}"),

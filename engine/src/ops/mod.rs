@@ -14,6 +14,7 @@
 mod attention;
 mod batch;
 mod cases;
+mod chain;
 mod fused;
 mod matrices;
 mod prompt;
@@ -49,17 +50,36 @@ pub(crate) struct Case {
     grid: [u32; 2],
     /// What each output element should be; `None` where it must not be written.
     expected: Vec<Option<Expected>>,
-    /// Which byte of which input the control changes, and to what it is XORed.
+    /// Which byte of which input the control changes, and to what it is XORed; behind the inputs come the push constants.
     control: (usize, usize, u8),
     /// Further specialization constants.
     constants: Vec<(u32, u32)>,
+    /// The binding that is compared, if it is not the one that is only written; that one then has an input, too.
+    output: Option<usize>,
 }
 
-/// A value and how far from it is still right.
+/// What is right.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Expected {
-    value: f64,
-    tolerance: f64,
+pub(crate) enum Expected {
+    /// A float and how far from it is still right.
+    Near {
+        /// The float.
+        value: f64,
+        /// How far.
+        tolerance: f64,
+    },
+    /// These bits.
+    Bits(u32),
+}
+
+impl Expected {
+    /// The bits of a result that is right.
+    fn bits(self) -> u32 {
+        match self {
+            Self::Near { value, .. } => (value as f32).to_bits(),
+            Self::Bits(bits) => bits,
+        }
+    }
 }
 
 /// What a comparison found.
@@ -174,7 +194,13 @@ fn compare(case: &Case, output: &[u32]) -> Verdict {
             }
             None => {}
             Some(_) if *bits == UNTOUCHED => complain(&mut verdict, format!("element {i} was not written")),
-            Some(Expected { value, tolerance }) => {
+            Some(Expected::Bits(right)) => {
+                if bits != right {
+                    verdict.worst = f64::MAX;
+                    complain(&mut verdict, format!("element {i} is {bits:#x}, expected {right:#x}"));
+                }
+            }
+            Some(Expected::Near { value, tolerance }) => {
                 // Near the smallest normal number a device may give zero, and so may a product with such a number.
                 let off = (got - value).abs();
                 let ratio = if off <= 8.0 * f64::from(f32::MIN_POSITIVE) {
@@ -205,6 +231,11 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
     let output = Span { space: Space::Tokens, offset: 0, bytes: 4 * (outputs + GUARD) };
     let mut inputs = input_spans.iter().copied();
     let reads_step = case.kernel.bindings.len() == case.inputs.len() + 2;
+    let (changed, at, flip) = case.control;
+    let mut push = case.push.clone();
+    if control && changed == case.inputs.len() {
+        push[at / 4] ^= u32::from(flip) << (8 * (at % 4));
+    }
     let step_span = Span { space: Space::Step, offset: 0, bytes: 4 * case.step.len() as u64 };
     let bindings = case
         .kernel
@@ -213,21 +244,20 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
         .enumerate()
         .map(|(binding, direction)| match direction {
             Direction::Read if binding == 0 && reads_step => step_span,
-            Direction::Read | Direction::ReadWrite => {
-                inputs.next().expect("a case has an input for each binding that is read")
-            }
-            Direction::Write => Span { bytes: outputs * 4, ..output },
+            Direction::Write if case.output.is_none() => Span { bytes: outputs * 4, ..output },
+            _ if case.output == Some(binding) => Span { bytes: outputs * 4, ..output },
+            _ => inputs.next().expect("a case has an input for each binding that is read"),
         })
         .collect();
     let dispatch = Dispatch {
         kernel: case.kernel,
         shape: case.shape,
         bindings,
-        push: case.push.clone(),
+        push,
         constants: case.constants.clone(),
         grid: case.grid,
         reach: None,
-            waits: false,
+        waits: false,
     };
     let plan = Plan {
         steps: vec![Step { layer: None, name: case.kernel.name, work: Work::Dispatch(dispatch) }],
@@ -243,8 +273,7 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
     let mut uploader = Uploader::new(device, arena.bytes().max(output.bytes))?;
     for (index, (bytes, span)) in case.inputs.iter().zip(&input_spans).enumerate() {
         let mut bytes = bytes.clone();
-        let (input, at, flip) = case.control;
-        if control && input == index {
+        if control && changed == index {
             bytes[at] ^= flip;
         }
         uploader.upload(program.buffer(Space::Arena), span.offset, &bytes)?;
@@ -278,7 +307,7 @@ mod tests {
     }
 
     fn right_output(case: &Case) -> Vec<u32> {
-        let bits = |e: &Option<Expected>| e.map_or(UNTOUCHED, |e| (e.value as f32).to_bits());
+        let bits = |e: &Option<Expected>| e.map_or(UNTOUCHED, Expected::bits);
         case.expected.iter().map(bits).chain([UNTOUCHED; 4]).collect()
     }
 

@@ -140,6 +140,7 @@ impl Maker {
         let row_quants = inputs[0].len() / rows as usize;
         let used = tokens.iter().find(|token| (first..first + rows).contains(token)).map_or(0, |t| t - first);
         Case {
+            output: None,
             kernel: Family::BatchRows.of(ty),
             shape: self.element(),
             label: format!(
@@ -160,6 +161,7 @@ impl Maker {
         let x = self.floats((width * batch) as usize);
         let last = ((tokens - 1) * width) as usize;
         Case {
+            output: None,
             kernel: &k::BATCH_LAST,
             shape: self.element(),
             label: format!("width={width} tokens={tokens} batch={batch}"),
@@ -206,6 +208,7 @@ impl Maker {
             }
         }
         Case {
+            output: None,
             kernel: &k::BATCH_ROPE,
             shape: self.element(),
             label: format!(
@@ -244,7 +247,7 @@ impl Maker {
                 } else {
                     // Two halves make a word; words are compared as the floats whose bits they are.
                     let half = u32::from(half::f16::from_f32(*v).to_bits()) << (16 * (at % 2));
-                    let word = expected[at / 2].map_or(0, |e| (e.value as f32).to_bits()) | half;
+                    let word = expected[at / 2].map_or(0, |e| e.bits()) | half;
                     expected[at / 2] = some(f64::from(f32::from_bits(word)), 0.0);
                 }
             }
@@ -255,6 +258,7 @@ impl Maker {
             Cache::Values => (&k::BATCH_KV_WRITE_VALUES, 8),
         };
         Case {
+            output: None,
             kernel,
             shape: self.element(),
             label: format!(
@@ -334,6 +338,7 @@ impl Maker {
             v.iter().flat_map(|v| half::f16::from_f32(*v).to_le_bytes()).collect()
         };
         Case {
+            output: None,
             kernel: if halves { &k::BATCH_ATTENTION_HALVES } else { &k::BATCH_ATTENTION_FLOATS },
             shape: Shape { workgroup, rows: 1 },
             label: format!(

@@ -42,6 +42,7 @@ impl Maker {
     ) -> Case {
         let count = x.len() as u32;
         Case {
+            output: None,
             kernel,
             shape: self.element(),
             label: format!("count={count}"),
@@ -87,6 +88,7 @@ impl Maker {
             some(sum, 70.0 * U * size)
         });
         Case {
+            output: None,
             kernel: &k::STREAM,
             shape,
             label: format!("count={count}"),
@@ -137,6 +139,7 @@ impl Maker {
             })
         });
         Case {
+            output: None,
             kernel: &k::RMS_NORM_ROWS,
             shape: self.reduce(),
             label: format!("rows={rows} width={width}"),
@@ -160,6 +163,7 @@ impl Maker {
             some(exact, 2.0 * U * exact.abs())
         };
         Case {
+            output: None,
             kernel,
             shape: self.element(),
             label: format!("rows={rows} width={width}"),
@@ -195,6 +199,7 @@ impl Maker {
             }
         }
         Case {
+            output: None,
             kernel: &k::ROPE_NEOX,
             shape: self.element(),
             label: format!("heads={heads} head_dim={head_dim} rope_dim={rope_dim} position={position}"),

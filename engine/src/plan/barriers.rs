@@ -63,6 +63,8 @@ impl Due {
                     let barrier = decided.emissions[number].barrier;
                     waiting = Some(waiting.map_or(barrier, |other| other.join(barrier)));
                 }
+                // What came before the first step has ended with a barrier of its own.
+                Issue::Operation(0) => waiting = None,
                 Issue::Operation(number) => due.before[steps[number]] = waiting.take(),
             }
         }

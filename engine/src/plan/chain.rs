@@ -12,9 +12,9 @@ use zinc_shaders as k;
 use super::attention::splits;
 use super::decode::{Builder, Slots};
 use super::fused::FusedSlots;
-use super::layout::Arena;
+use super::layout::{Arena, Limits};
 use super::tile::{Crew, Tiling, Work as Cut};
-use super::{Error, Fusion, Options, Shape, Space, Span, Step, Work};
+use super::{Error, FusedTuning, Fusion, Options, Shape, Space, Span, Step, Work};
 use crate::model::Config;
 
 /// How a step is told that the one before has ended.
@@ -29,6 +29,18 @@ pub enum Handoff {
 
 /// Activations that a matrix-vector step has in its staging array, if it has no more invocations; each takes five bytes in four.
 const STAGED: u32 = 3072;
+
+/// What a word holds before it is handed over.
+pub(crate) const EMPTY: u32 = u32::MAX;
+
+/// How a matrix-vector step of a chain is cut; none where the device has too little shared memory for it, or there is no such kernel
+/// for the format.
+pub(crate) fn chained_tiling(work: &Cut, tuning: &FusedTuning, limits: &Limits) -> Option<Tiling> {
+    let tiling = Tiling::new(work, Crew::Chained, tuning)?;
+    let shared = tiling.shared_bytes() + 5 * STAGED.max(tiling.threads);
+    let fits = tiling.threads <= limits.workgroup && shared <= limits.shared_memory;
+    (work.ty.is_quantized() && fits).then_some(tiling)
+}
 
 /// Spans that a layer has for itself.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +90,8 @@ impl Chain {
         }
         let splits = splits(c, options);
         let align = options.limits.alignment;
-        let control = |offset: u64, words: u32| Span { space: Space::Control, offset, bytes: 4 * u64::from(words) };
+        let control =
+            |offset: u64, words: u32| Span { space: Space::Control, offset, bytes: 4 * u64::from(words) };
         let mut control_bytes = align;
         let mut layers = Vec::new();
         for _ in 0..c.layers {
@@ -121,7 +134,10 @@ impl Chain {
     /// The spans of a layer whose input is where `slots` says.
     pub(super) fn layer(&self, index: u32, slots: &Slots, fused: &FusedSlots) -> (Slots, FusedSlots) {
         let Own { q, k, v, attention, middle, hidden, next, parts, counters } = self.layers[index as usize];
-        (Slots { attention, middle, hidden, next, ..*slots }, FusedSlots { q, k, v, parts, counters, ..*fused })
+        (
+            Slots { attention, middle, hidden, next, ..*slots },
+            FusedSlots { q, k, v, parts, counters, ..*fused },
+        )
     }
 }
 
@@ -141,14 +157,10 @@ impl Builder<'_> {
         Some(Link { binding: chain.failed, constant: (29, chain.waits.into()), follows: chain.goes_on })
     }
 
-    /// The same for a matrix-vector step, and how it is cut then; none where the device has too little shared memory for it, or the
-    /// kernel is not one for its format.
+    /// The same for a matrix-vector step, and how it is cut then.
     pub(super) fn product_link(&self, work: &Cut) -> Option<(Link, Tiling)> {
-        let limits = &self.options.limits;
-        let tiling = Tiling::new(work, Crew::Chained, &self.options.tuning.fused)?;
-        let shared = tiling.shared_bytes() + 5 * STAGED.max(tiling.threads);
-        let fits = tiling.threads <= limits.workgroup && shared <= limits.shared_memory;
-        self.link().filter(|_| work.ty.is_quantized() && fits).map(|link| (link, tiling))
+        let tiling = chained_tiling(work, &self.options.tuning.fused, &self.options.limits)?;
+        self.link().map(|link| (link, tiling))
     }
 
     /// That step was added.

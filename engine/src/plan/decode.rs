@@ -229,11 +229,7 @@ pub fn decode(model: &Model<'_>, weights: &Placement, options: &Options) -> Resu
     let waits = resident.as_ref().map(Resident::failed).or(b.chain.as_ref().map(Chain::failed));
     let failed = waits.map(|from| {
         let word = Span { offset: readback.bytes.next_multiple_of(limits.alignment), bytes: 4, ..readback };
-        steps.push(Step {
-            layer: None,
-            name: "read_failed",
-            work: Work::Copy { from, to: word },
-        });
+        steps.push(Step { layer: None, name: "read_failed", work: Work::Copy { from, to: word } });
         readback_bytes = word.offset + word.bytes;
         word
     });

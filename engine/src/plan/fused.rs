@@ -430,8 +430,7 @@ impl Builder<'_> {
         let constants = attention_constants(c, layer.attn_q_norm.is_some(), &t);
         let link = self.link();
         let (kernel, threads, tile, mut constants) = if let Some(coop) = coop_attention(c, self.options) {
-            let kernel =
-                if link.is_some() { &k::CHAINED_ATTENTION_COOP } else { &k::FUSED_ATTENTION_COOP };
+            let kernel = if link.is_some() { &k::CHAINED_ATTENTION_COOP } else { &k::FUSED_ATTENTION_COOP };
             (kernel, coop.threads, coop.tile, coop.constants(&constants))
         } else {
             let shape = fitting_attention(group, c.head_dim, &t, &self.options.limits);

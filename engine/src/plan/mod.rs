@@ -26,8 +26,9 @@ mod tile;
 mod tests;
 
 pub(crate) use attention::{CoopAttention, attention_shape, fitting_attention, key_positions};
-pub(crate) use coop::CoopTile;
 pub use chain::Handoff;
+pub(crate) use chain::{EMPTY, chained_tiling};
+pub(crate) use coop::CoopTile;
 pub use coop::{CoopTuning, Cooperative, Fragment, Shapes};
 pub use decode::{Options, decode};
 pub(crate) use decode::{get_rows_dispatch, matvec_dispatch, rope_tables};

@@ -309,6 +309,77 @@ fn tracked_barriers_are_as_many_as_alias_only_leaves_and_each_pair_has_one_betwe
     }
 }
 
+/// What is wrong with a plan whose steps wait for values: two steps with no barrier between them may meet only where the later one
+/// reads what the earlier one hands over, in words that were emptied before a barrier and are written once.
+fn trouble_in_chain(plan: &Plan) -> Option<String> {
+    let due = barriers::Due::of(plan, |_| true);
+    let begin = step(plan, "begin_chain").accesses()[0].0;
+    let gave_up = plan.failed.map(|_| Space::Control);
+    let inside = |span: &Span| {
+        span.space == begin.space
+            && span.offset >= begin.offset
+            && span.offset + span.bytes <= begin.offset + begin.bytes
+    };
+    for (later, step) in plan.steps.iter().enumerate() {
+        for (earlier, other) in plan.steps[..later].iter().enumerate() {
+            let apart = due.before[earlier + 1..=later].iter().any(Option::is_some);
+            for (a, wrote) in other.accesses() {
+                for (b, does) in step.accesses() {
+                    let meet = a.overlaps(&b) && (wrote.writes() || does.writes());
+                    let handed_over = wrote == Direction::Write && does == Direction::Read && inside(&b);
+                    // Every step may say there that it gave up: an atomic store of the same word.
+                    let says = Some(a.space) == gave_up && a.offset == 0 && b.offset == 0;
+                    if meet && !apart && !handed_over && !says {
+                        return Some(format!("{} and {} at {b:?}", other.label(), step.label()));
+                    }
+                    let twice = wrote == Direction::Write && does == Direction::Write && inside(&b);
+                    if a.overlaps(&b) && twice && other.name != "begin_chain" {
+                        return Some(format!("{} and {} both write {b:?}", other.label(), step.label()));
+                    }
+                }
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn a_chain_takes_no_barrier_between_its_steps_and_hands_over_what_is_written_once() {
+    let barriers = Options { fusion: Fusion::All, tuning: Tuning::GPU, ..options() };
+    let values = Options { handoff: Handoff::Values, ..barriers };
+    let attention = Some(Fragment { m: 16, n: 8, k: 16, subgroup: 32 });
+    for options in [values, Options { sample: true, ..values }, Options { attention, ..values }] {
+        with_plan(options, |model, _, plan| {
+            let angles = u64::from(options.attention.is_some());
+            let sample = u64::from(options.sample);
+            assert_eq!(plan.dispatches(), 5 * u64::from(model.config.layers) + 3 + angles + 2 * sample);
+            // Before the first layer, before what follows the output, between the two steps of a choice, and at the end.
+            assert_eq!(barriers::Due::of(plan, |_| true).count() as u64, 3 + sample);
+            assert_eq!(trouble_in_chain(plan), None);
+        });
+    }
+    // The same check fails on steps that take no barrier and do not wait for values.
+    with_plan(values, |_, _, plan| {
+        let mut broken = plan.clone();
+        for step in &mut broken.steps {
+            if let Work::Dispatch(dispatch) = &mut step.work {
+                dispatch.waits = dispatch.waits || step.name == "attn_qkv";
+            }
+        }
+        assert!(trouble_in_chain(&broken).unwrap().contains("begin_chain"));
+        let mut twice = plan.clone();
+        let result = step(plan, "blk.0.attn_output").accesses()[6].0;
+        for step in &mut twice.steps {
+            if let (Some(1), "attn_output", Work::Dispatch(dispatch)) =
+                (step.layer, step.name, &mut step.work)
+            {
+                dispatch.bindings[6] = result;
+            }
+        }
+        assert!(trouble_in_chain(&twice).unwrap().contains("attn_output"));
+    });
+}
+
 #[test]
 fn a_step_that_is_left_out_needs_no_barrier() {
     with_plan(options(), |_, _, plan| {

@@ -135,7 +135,9 @@ impl Tiling {
         let passes = share.div_ceil(most_rows);
         let rows = share.div_ceil(passes).next_multiple_of(multiple);
         let threads = match crew {
-            Crew::Own | Crew::Chained => (rows * lanes).max(WARP.max(tuning.threads.min(128))).next_multiple_of(WARP),
+            Crew::Own | Crew::Chained => {
+                (rows * lanes).max(WARP.max(tuning.threads.min(128))).next_multiple_of(WARP)
+            }
             Crew::Resident => most_threads,
         };
         let activations = if work.ty.is_quantized() { work.columns / 16 } else { 1 };

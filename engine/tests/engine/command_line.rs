@@ -279,7 +279,7 @@ fn help_teaches() {
 
 #[test]
 fn a_ladder_measures_each_rung_beside_the_first_and_hashes_what_it_computes() {
-    let rungs = "naive,each,realloc-op,tracked,all,all-ahead,all-null,persistent";
+    let rungs = "naive,each,realloc-op,tracked,all,all-ahead,all-null,all-values,persistent";
     let own = "mine=--fusion all --barriers every";
     // At a depth, which each repetition starts from again.
     let args =
@@ -299,6 +299,9 @@ fn a_ladder_measures_each_rung_beside_the_first_and_hashes_what_it_computes() {
     assert_ne!(of("all").digest, naive.digest, "fused sums are in another order");
     assert_eq!(of("all-ahead").digest, of("all").digest);
     assert_eq!(of("mine").digest, of("all").digest);
+    let values = of("all-values");
+    assert_eq!(values.digest, of("all").digest);
+    assert!(values.barriers < 8 && values.dispatches > of("all").dispatches, "{values:?}");
     assert_eq!(of("realloc-op").submits, naive.barriers as f64);
     assert!(of("tracked").barriers < naive.barriers && of("all").dispatches < naive.dispatches / 3);
     assert!((of("all-ahead").submits - 1.0 / 3.0).abs() < 1e-9);

@@ -3,7 +3,7 @@
 use zinc_engine::decode::{Matrices, Session, Setup, argmax};
 use zinc_engine::embedded;
 use zinc_engine::model::Architecture;
-use zinc_engine::plan::{Cooperative, Fusion, Tuning};
+use zinc_engine::plan::{Cooperative, Fusion, Handoff, Tuning};
 use zinc_engine::quant::WeightType;
 use zinc_engine::vk::{Barriers, Descriptors, Levers, Record, Submit};
 
@@ -282,6 +282,47 @@ fn the_resident_kernel_gives_the_bits_of_the_fused_plan() {
             |fusion| digest(&file, &tokens, &Setup { tuning: Some(tuning), fusion, ..Setup::default() });
         assert_eq!(with(Fusion::Persistent), with(Fusion::All), "{shape:?}");
     }
+}
+
+#[test]
+fn steps_that_wait_for_values_give_the_bits_of_those_with_barriers_between() {
+    let tokens: Vec<u32> = (0..40).map(|i| i * 43 % 200).collect();
+    let d = Levers { barriers: Barriers::Tracked, ..Levers::default() };
+    // Chains of whole tokens; of layers with steps between that are not of a chain; of single steps.
+    for (architecture, ty, window) in [
+        (Architecture::Llama, WeightType::Q4_0, 0),
+        (Architecture::Llama, WeightType::F16, 0),
+        (Architecture::Qwen2, WeightType::Q8_0, 0),
+        (Architecture::Qwen3, WeightType::Q5_0, 0),
+        (Architecture::Gemma3, WeightType::Q8_0, 9),
+    ] {
+        let file = Tiny { architecture, ty, window, ..Tiny::default() }.file();
+        let with = |handoff, levers, attention| {
+            let fusion = Fusion::All;
+            digest(&file, &tokens, &Setup { handoff, fusion, levers, attention, ..Setup::default() })
+        };
+        let barriers = with(Handoff::Barriers, d, Matrices::Plain);
+        for levers in [
+            d,
+            Levers { barriers: Barriers::Every, ..d },
+            Levers { record: Record::Ahead, ..d },
+            Levers { record: Record::Each, descriptors: Descriptors::Pool, ..d },
+            Levers { submit: Submit::Op, ..d },
+            Levers { sequences: 3, ..d },
+        ] {
+            let values = with(Handoff::Values, levers, Matrices::Plain);
+            assert_eq!(values, barriers, "{architecture:?} {ty:?} {levers:?}");
+        }
+        if matches!(device().cooperative(), Cooperative::Has(_)) {
+            let coop = |handoff| with(handoff, d, Matrices::Cooperative);
+            assert_eq!(coop(Handoff::Values), coop(Handoff::Barriers), "{architecture:?} {ty:?}");
+        }
+    }
+    let unfused = Setup { handoff: Handoff::Values, ..Setup::default() };
+    let said = with_model(&Tiny::default().file(), |model| {
+        Session::with(&device(), model, 64, &unfused).map(|_| ()).unwrap_err().to_string()
+    });
+    assert!(said.contains("--handoff values") && said.contains("--fusion all"), "{said}");
 }
 
 #[test]
