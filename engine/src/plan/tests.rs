@@ -366,7 +366,7 @@ fn a_chain_takes_no_barrier_between_its_steps_and_hands_over_what_is_written_onc
                 dispatch.waits = dispatch.waits || step.name == "attn_qkv";
             }
         }
-        assert!(trouble_in_chain(&broken).unwrap().contains("begin_chain"));
+        assert!(trouble_in_chain(&broken).unwrap().contains("attn_qkv"));
         let mut twice = plan.clone();
         let result = step(plan, "blk.0.attn_output").accesses()[6].0;
         for step in &mut twice.steps {

@@ -167,7 +167,9 @@ mod tests {
         // What fused and batched kernels need beyond that is checked when one is used.
         let plain = || {
             let fused = |k: &&&zinc_shaders::Kernel| {
-                !["fused_", "persistent", "batch_", "matmul_"].iter().any(|name| k.name.starts_with(name))
+                !["fused_", "chained_", "persistent", "batch_", "matmul_"]
+                    .iter()
+                    .any(|name| k.name.starts_with(name))
             };
             zinc_shaders::KERNELS.iter().filter(fused)
         };
