@@ -52,7 +52,7 @@ struct Effects<'a, 'w> {
     addresses: Direction,
     /// An atomic, volatile or coherent access to storage memory.
     shared: bool,
-    /// Ordering wider than the workgroup.
+    /// Ordering wider than the workgroup, or an atomic load that is.
     ordered: bool,
     unknown: Option<String>,
 }
@@ -112,6 +112,9 @@ impl<'a, 'w> Effects<'a, 'w> {
             }
             Order::Atomic { scope, semantics } => {
                 self.ordered |= self.orders(inst.word(scope), &semantics.map(|position| inst.word(position)));
+                // Who looks without writing may wait for what somebody else writes. A value can say by itself that it is there,
+                // and then needs no order.
+                self.ordered |= touch.write == 0 && self.is_wide(inst.word(scope));
                 true
             }
         };
@@ -226,14 +229,22 @@ impl<'a, 'w> Effects<'a, 'w> {
 
     /// Whether semantics order anything at a scope wider than the workgroup; what is no constant counts as the widest.
     fn orders(&self, scope: u32, semantics: &[u32]) -> bool {
-        let constant = |id: u32| self.parsed.constants.get(&id).and_then(|value| u32::try_from(*value).ok());
-        let narrow = [Scope::Workgroup, Scope::Subgroup, Scope::Invocation].map(|scope| Some(scope as u32));
         let ordering = MemorySemantics::ACQUIRE
             | MemorySemantics::RELEASE
             | MemorySemantics::ACQUIRE_RELEASE
             | MemorySemantics::SEQUENTIALLY_CONSISTENT;
-        let relaxed = |id: &u32| constant(*id).is_some_and(|semantics| semantics & ordering.bits() == 0);
-        !narrow.contains(&constant(scope)) && !semantics.iter().all(relaxed)
+        let relaxed = |id: &u32| self.constant(*id).is_some_and(|semantics| semantics & ordering.bits() == 0);
+        self.is_wide(scope) && !semantics.iter().all(relaxed)
+    }
+
+    /// Whether a scope is wider than the workgroup; what is no constant counts as the widest.
+    fn is_wide(&self, scope: u32) -> bool {
+        let narrow = [Scope::Workgroup, Scope::Subgroup, Scope::Invocation].map(|scope| Some(scope as u32));
+        !narrow.contains(&self.constant(scope))
+    }
+
+    fn constant(&self, id: u32) -> Option<u32> {
+        self.parsed.constants.get(&id).and_then(|value| u32::try_from(*value).ok())
     }
 
     fn finish(mut self, entry: &Entry) -> EntryPoint {

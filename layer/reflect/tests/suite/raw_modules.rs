@@ -1,7 +1,7 @@
 //! What neither the installed compiler nor the installed assembler can say: untyped pointers, cooperative matrices
 //! and the functions that they call, opcodes and capabilities that nobody has named.
 
-use rspirv::spirv::{AddressingModel, Capability, Op, StorageClass};
+use rspirv::spirv::{AddressingModel, Capability, Op, Scope, StorageClass};
 use zinc_reflect::{Direction, EntryPoint, Stage, reflect};
 
 use crate::raw::{Common, Raw};
@@ -325,4 +325,28 @@ fn a_pointer_that_could_be_anywhere_is_given_up_on() {
         "{:?}",
         many.unknown
     );
+}
+
+#[test]
+fn an_atomic_load_may_wait_for_somebody_and_a_relaxed_atomic_that_writes_does_not() {
+    let synchronising = |op: Op, scope: Scope| {
+        let mut raw = Raw::new(&[Capability::Shader], LOGICAL, MAIN);
+        let common = raw.common();
+        let buffer = raw.buffer(&common, 0);
+        let zero = raw.constant(common.uint, 0);
+        let scope = raw.constant(common.uint, scope as u32);
+        raw.begin(MAIN, common.void, common.procedure, &[]);
+        let p = raw.value(Op::AccessChain, common.to_float, &[buffer, zero, zero]);
+        let operands = [p, scope, zero, zero];
+        match op {
+            Op::AtomicLoad => raw.value(op, common.float, &operands[..3]),
+            _ => raw.value(op, common.float, &operands),
+        };
+        raw.end();
+        main(raw).synchronising
+    };
+    assert!(synchronising(Op::AtomicLoad, Scope::Device));
+    assert!(synchronising(Op::AtomicLoad, Scope::QueueFamily));
+    assert!(!synchronising(Op::AtomicLoad, Scope::Workgroup));
+    assert!(!synchronising(Op::AtomicExchange, Scope::Device));
 }
