@@ -56,7 +56,7 @@ fn every_kernel_on_cooperative_matrices_agrees_with_the_reference() {
     let Some(oracles) = oracles("every_kernel_on_cooperative_matrices_agrees_with_the_reference") else {
         return;
     };
-    let kernels = ["matmul_coop", "batch_halves", "fused_attention_coop", "angles"];
+    let kernels = ["matmul_coop", "batch_halves", "attention_coop", "angles"];
     let only: Vec<&str> = kernels.iter().flat_map(|kernel| ["--only", kernel]).collect();
     let ops = run(&oracles, &[&["ops"], &only[..]].concat(), &Between::Nothing);
     let cases = ops["cases"].as_array().unwrap();
@@ -70,7 +70,10 @@ fn every_kernel_on_cooperative_matrices_agrees_with_the_reference() {
     }
     let failed: Vec<_> = cases.iter().filter(|case| case["passed"] != true).collect();
     assert!(failed.is_empty(), "{failed:#?}");
-    assert_eq!(ops["controls"], 12, "nine formats, and kernels of halves, of attention and of its angles");
+    assert_eq!(
+        ops["controls"], 13,
+        "nine formats, and kernels of halves, two of attention, and of its angles"
+    );
     assert_eq!(ops["controls_caught"], ops["controls"]);
 }
 
