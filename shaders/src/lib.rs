@@ -10,7 +10,7 @@
 //! * push constants hold shapes only. What changes from token to token is read from a small buffer, so a recorded
 //!   command buffer serves every token;
 //! * results do not depend on scheduling: no subgroup operations but where there are cooperative matrices, reductions in a
-//!   fixed order, atomics only to count who has arrived. The same device gives the same bits on every run.
+//!   fixed order, atomics only to count who has arrived and to hand values over. The same device gives the same bits on every run.
 
 /// What a kernel does with the buffer bound to one of its bindings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

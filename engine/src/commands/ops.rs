@@ -10,13 +10,13 @@ pub(super) fn execute(common: &Common, args: &OpsArgs) -> Result<(), Error> {
     let device = open_device(common)?;
     let tuning = device.tuning();
     let wanted = |kernel: &str| args.only.is_empty() || args.only.iter().any(|part| kernel.contains(part));
-    let total = ops::total(&device, &tuning, wanted)?;
-    if total == 0 {
+    let cases = ops::cases(&device, &tuning, wanted)?;
+    if cases.count() == 0 {
         let text = format!("no kernel that this device runs has {} in its name", args.only.join(" or "));
         return Err(Error::Usage(text));
     }
-    let bar = progress(total as u64, "cases");
-    let result = ops::run(&device, &tuning, wanted, |_| bar.inc(1))?;
+    let bar = progress(cases.count() as u64, "cases");
+    let result = ops::run(&device, &cases, |_| bar.inc(1))?;
     bar.finish_and_clear();
     if common.json {
         print_json(&result)?;

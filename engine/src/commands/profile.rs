@@ -17,7 +17,7 @@ use crate::cli::{Common, ProfileArgs};
 use crate::decode::{self, Session, argmax};
 use crate::error::Error;
 use crate::model::Model;
-use crate::plan::{Plan, Space, Step, Work};
+use crate::plan::{Handoff, Plan, Space, Step, Work};
 use crate::profile::segments::Segments;
 use crate::profile::{self, Span, fit, picture, sparse, trace};
 use crate::progress;
@@ -40,6 +40,11 @@ pub(super) fn execute(common: &Common, args: &ProfileArgs) -> Result<(), Error> 
     if setup.levers.record == Record::Ahead {
         setup.levers.record = Record::Reuse;
         remark("note: a profile reads the logits of every token, so --record ahead is measured as reuse");
+    }
+    if setup.handoff == Handoff::Values {
+        remark(
+            "note: a stamp between two steps that wait for values keeps the second from beginning before the first has ended",
+        );
     }
     let mut session = super::start(&device, &model, context, &setup, &args.levers)?;
     let token = |i: u32| (u64::from(i) * 7919 % u64::from(model.config.vocabulary)) as u32;
@@ -335,16 +340,10 @@ fn table(r: &results::Profile) -> String {
     for row in &r.rows {
         let each = row.us / row.count as f64;
         let mb = row.weight_bytes as f64 / 1e6;
+        let rate = if row.us > 0.0 { format!("{:.0}", mb * 1e3 / each) } else { "-".to_owned() };
         lines.push(format!(
-            "{:22} {:24} {:18} {:>5} {:>9.1} {:>8.2} {:>9.3} {:>8.0}",
-            row.step,
-            row.kernel,
-            row.shape,
-            row.count,
-            row.us,
-            each,
-            mb,
-            mb * 1e3 / each
+            "{:22} {:24} {:18} {:>5} {:>9.1} {:>8.2} {:>9.3} {rate:>8}",
+            row.step, row.kernel, row.shape, row.count, row.us, each, mb,
         ));
     }
     if let Some(f) = &r.fit {

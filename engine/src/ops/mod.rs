@@ -88,19 +88,26 @@ struct Verdict {
     detail: Option<String>,
 }
 
-/// Runs every case and every control of the kernels that are `wanted`, by name, with these workgroup shapes; `each` is called
-/// after each case.
+/// The cases of a device.
+pub struct Cases(Vec<Case>);
+
+impl Cases {
+    /// Their number.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Runs the cases, and the control of each kernel; `each` is called after each case.
 pub fn run(
     device: &Rc<Device>,
-    tuning: &Tuning,
-    wanted: impl Fn(&str) -> bool,
+    cases: &Cases,
     mut each: impl FnMut(&OpsCase),
 ) -> Result<results::Ops, decode::Error> {
-    let cases = cases_for(device, tuning, wanted)?;
-    let mut done = Vec::with_capacity(cases.len());
+    let mut done = Vec::with_capacity(cases.count());
     let (mut controls, mut controls_caught) = (0, 0);
     let mut last_kernel = "";
-    for case in &cases {
+    for case in &cases.0 {
         let verdict = check(device, case, false)?;
         let result = OpsCase {
             kernel: case.kernel.name.to_owned(),
@@ -147,20 +154,12 @@ pub(crate) fn attention_trouble(
     Ok(wrong.map(|wrong| format!("computes something else: {wrong}")))
 }
 
-/// Number of cases that [`run`] will go through.
-pub fn total(
+/// The cases of the kernels that are `wanted`, by name, with these workgroup shapes.
+pub fn cases(
     device: &Rc<Device>,
     tuning: &Tuning,
     wanted: impl Fn(&str) -> bool,
-) -> Result<usize, decode::Error> {
-    Ok(cases_for(device, tuning, wanted)?.len())
-}
-
-fn cases_for(
-    device: &Rc<Device>,
-    tuning: &Tuning,
-    wanted: impl Fn(&str) -> bool,
-) -> Result<Vec<Case>, decode::Error> {
+) -> Result<Cases, decode::Error> {
     let cooperative = device.cooperative();
     let places = match cooperative {
         Cooperative::Has(Shapes { attention: Some(fragment), .. }) => attention::places(device, fragment)?,
@@ -172,7 +171,7 @@ fn cases_for(
         cases.retain(|case| !case.kernel.capabilities.contains(&capability::DOT_PRODUCT));
     }
     cases.retain(|case| wanted(case.kernel.name));
-    Ok(cases)
+    Ok(Cases(cases))
 }
 
 fn check(device: &Rc<Device>, case: &Case, control: bool) -> Result<Verdict, decode::Error> {

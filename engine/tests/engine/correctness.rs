@@ -40,7 +40,8 @@ const RELATIVE: f64 = 1e-4;
 fn every_kernel_agrees_with_the_reference_and_every_control_is_caught() {
     // Workgroup shapes of both kinds of device, whichever is there: each fits the limits of any.
     for tuning in [Tuning::CPU, Tuning::GPU] {
-        let result = ops::run(&device(), &tuning, |_| true, |_| ()).unwrap();
+        let cases = ops::cases(&device(), &tuning, |_| true).unwrap();
+        let result = ops::run(&device(), &cases, |_| ()).unwrap();
         let failed: Vec<_> = result.cases.iter().filter(|case| !case.passed).collect();
         assert!(failed.is_empty(), "{failed:#?}");
         assert_eq!((result.passed, result.controls_caught), (result.total, result.controls));
