@@ -27,7 +27,8 @@ pub enum Handoff {
     Values,
 }
 
-/// Activations that a matrix-vector step has in its staging array, if it has no more invocations; each takes five bytes in four.
+/// Activations that a matrix-vector step has in its staging array, if it has no more invocations, as in product.glsl; each takes five
+/// bytes in four.
 const STAGED: u32 = 3072;
 
 /// What a word holds before it is handed over.

@@ -146,6 +146,7 @@ impl Builder<'_> {
         let parts = self.options.fusion.parts();
         let attention = fuses_attention(c, self.options);
         if index == 0 && self.chain.is_some() {
+            // Before the chain, which it would interrupt.
             self.fetch_angles()?;
         }
         let inputs = [&layer.attn_q, &layer.attn_k, &layer.attn_v];

@@ -1,4 +1,4 @@
-// Attention of one token as in fused_attention.comp, on cooperative matrices. Keys and values are first factors as they lie in the
+// Attention of one token as in attention_step.glsl, on cooperative matrices. Keys and values are first factors as they lie in the
 // cache: blocks of M positions by K dimensions, [kv_head][context / M][dim / K], and of M dimensions by K positions,
 // [kv_head][context / K][dim / M], each with the eight halves of an invocation side by side, so that a block is one load of
 // sixteen bytes. Which of a block's elements an invocation has only the device knows: who writes asks it (`mine`), and who reads
@@ -7,7 +7,13 @@
 // the result as good as float arithmetic. The same with the weights of the values.
 layout(std430, binding = 0) readonly buffer Step { StepState state; };
 layout(std430, binding = 1) readonly buffer Angles { vec2 angles[]; }; // of this position: angles.comp
-// Queries, keys, values of this token.
+layout(std430, binding = 3) readonly buffer QNorm { float q_norm[]; };
+layout(std430, binding = 4) readonly buffer KNorm { float k_norm[]; };
+layout(std430, binding = 5) buffer Keys { uvec4 keys[]; };
+layout(std430, binding = 6) buffer Values { uvec4 values[]; };
+layout(std430, binding = 7) BETWEEN buffer Parts { vec4 parts[]; };
+layout(std430, binding = 8) BETWEEN buffer Counters { uint counters[]; };
+// Queries, keys and values of this token, and what comes of them.
 #ifdef CHAINED
 layout(std430, binding = 2) BETWEEN readonly buffer Qkv { uint words_in[]; };
 layout(std430, binding = 9) BETWEEN writeonly buffer Result { uint result[]; };
@@ -15,12 +21,6 @@ layout(std430, binding = 9) BETWEEN writeonly buffer Result { uint result[]; };
 layout(std430, binding = 2) readonly buffer Qkv { vec4 values_in[]; };
 layout(std430, binding = 9) writeonly buffer Result { vec4 result[]; };
 #endif
-layout(std430, binding = 3) readonly buffer QNorm { float q_norm[]; };
-layout(std430, binding = 4) readonly buffer KNorm { float k_norm[]; };
-layout(std430, binding = 5) buffer Keys { uvec4 keys[]; };
-layout(std430, binding = 6) buffer Values { uvec4 values[]; };
-layout(std430, binding = 7) BETWEEN buffer Parts { vec4 parts[]; };
-layout(std430, binding = 8) BETWEEN buffer Counters { uint counters[]; };
 
 layout(push_constant) uniform Push {
     uint heads;
@@ -46,12 +46,6 @@ layout(constant_id = 39) const uint LANES = 32; // invocations in a subgroup
 #define T gl_WorkGroupSize.x
 #ifdef CHAINED
 #define A_OUT4(i, v) hand_over4(i, v)
-
-void hand_over4(uint i, vec4 v) {
-    [[unroll]] for (uint e = 0u; e < 4u; e++) {
-        HAND_OVER(result[4u * i + e], v[e]);
-    }
-}
 #else
 #define A_OUT4(i, v) result[i] = (v)
 #endif

@@ -1,21 +1,23 @@
 // Attention of one token with QK norm, RoPE and the write to the cache, in splits; attention.glsl says how. With CHAINED, what it
-// reads comes from a step that no barrier orders before this one, and so do results go to the next (chain.glsl). The including file includes scopes.glsl and step.glsl.
+// reads comes from a step that no barrier orders before this one, and so do results go to the next (chain.glsl). The including
+// file includes scopes.glsl and step.glsl.
 
 layout(std430, binding = 0) readonly buffer Step { StepState state; };
 layout(std430, binding = 1) readonly buffer Table { vec2 table[]; };
-#ifdef CHAINED
-layout(std430, binding = 2) BETWEEN readonly buffer Qkv { uint words_in[]; };
-layout(std430, binding = 9) BETWEEN writeonly buffer Result { uint result[]; };
-#else
-layout(std430, binding = 2) readonly buffer Qkv { float values_in[]; };
-layout(std430, binding = 9) writeonly buffer Result { vec4 result[]; };
-#endif // queries, keys, values of this token
 layout(std430, binding = 3) readonly buffer QNorm { float q_norm[]; };
 layout(std430, binding = 4) readonly buffer KNorm { float k_norm[]; };
 layout(std430, binding = 5) buffer Keys { uvec4 keys[]; };
 layout(std430, binding = 6) buffer Values { uvec4 values[]; };
 layout(std430, binding = 7) BETWEEN buffer Parts { vec4 parts[]; };
 layout(std430, binding = 8) BETWEEN buffer Counters { uint counters[]; };
+// Queries, keys and values of this token, and what comes of them.
+#ifdef CHAINED
+layout(std430, binding = 2) BETWEEN readonly buffer Qkv { uint words_in[]; };
+layout(std430, binding = 9) BETWEEN writeonly buffer Result { uint result[]; };
+#else
+layout(std430, binding = 2) readonly buffer Qkv { float values_in[]; };
+layout(std430, binding = 9) writeonly buffer Result { vec4 result[]; };
+#endif
 
 layout(push_constant) uniform Push {
     uint heads;
@@ -37,12 +39,6 @@ layout(push_constant) uniform Push {
 #ifdef CHAINED
 #define A_WORD(i) words_in[i]
 #define A_OUT4(i, v) hand_over4(i, v)
-
-void hand_over4(uint i, vec4 v) {
-    [[unroll]] for (uint e = 0u; e < 4u; e++) {
-        HAND_OVER(result[4u * i + e], v[e]);
-    }
-}
 #else
 #define A_IN(i) values_in[i]
 #define A_OUT4(i, v) result[i] = (v)

@@ -10,7 +10,7 @@
 // first. Vulkan does not promise that. So every wait is bounded: who waits too long says so in `gave_up` and goes on with what is
 // there, all others give up soon, and the host sees it.
 //
-// The including file includes scopes.glsl and defines CHAIN_BINDING.
+// The including file includes scopes.glsl, defines CHAIN_BINDING, and has declared `result`, the words in which it hands over.
 
 layout(std430, binding = CHAIN_BINDING) BETWEEN buffer Chain { uint gave_up; };
 
@@ -38,4 +38,11 @@ bool waits(uint looks) {
         return false;
     }
     return true;
+}
+
+// Words 4 i and following.
+void hand_over4(uint i, vec4 v) {
+    [[unroll]] for (uint e = 0u; e < 4u; e++) {
+        HAND_OVER(result[4u * i + e], v[e]);
+    }
 }

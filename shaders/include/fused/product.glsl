@@ -4,17 +4,14 @@
 
 layout(std430, binding = 0) readonly buffer Weights { uvec4 weights[]; };
 layout(std430, binding = 1) readonly buffer Scales { uint scale_words[]; };
-#ifdef CHAINED
-layout(std430, binding = 2) BETWEEN readonly buffer X { uint x[]; };
-#else
-layout(std430, binding = 2) readonly buffer X { vec4 x[]; };
-#endif
 layout(std430, binding = 3) readonly buffer Norm { vec4 norm[]; };
 layout(std430, binding = 5) readonly buffer Bias { float bias[]; };
 #ifdef CHAINED
+layout(std430, binding = 2) BETWEEN readonly buffer X { uint x[]; };
 layout(std430, binding = 4) BETWEEN readonly buffer Residual { uint residual[]; };
 layout(std430, binding = 6) BETWEEN writeonly buffer Result { uint result[]; };
 #else
+layout(std430, binding = 2) readonly buffer X { vec4 x[]; };
 layout(std430, binding = 4) readonly buffer Residual { float residual[]; };
 layout(std430, binding = 6) writeonly buffer Result { float result[]; };
 #endif
@@ -55,7 +52,7 @@ layout(push_constant) uniform Push {
 #include "units.glsl"
 
 #ifdef CHAINED
-const uint STAGED = 3072u; // activations
+const uint STAGED = 3072u; // activations in the array, if there are no more invocations
 shared vec4 staged[5u * ((STAGED > T ? STAGED : T) / 16u)];
 #endif
 
@@ -129,11 +126,9 @@ void main() {
                           uvec3(push.scales_a, push.scales_b, push.scales_c), push.epsilon);
     uint first = gl_WorkGroupID.x * ROWS;
     step_early();
-#ifdef CHAINED
-    step_load(m, first);
-#else
+#ifndef CHAINED
     step_fetch();
-    step_load(m, first);
 #endif
+    step_load(m, first);
     step_run(m, first, gl_NumWorkGroups.x * ROWS);
 }
