@@ -414,10 +414,11 @@ pub fn instrument(words: &[u32], arena: u64) -> Logged {
                     chains.insert(i[2], chain);
                 }
             }
-            // OpLoad, OpStore, atomics; OpAtomicLoad is the first.
-            61 | 62 | 227 | 229..=242 | 6035 => {
-                let pointer = if op(i) == 62 { i[1] } else { i[3] };
-                let (reads, writes) = (op(i) != 62, !matches!(op(i), 61 | 227));
+            // OpLoad, OpStore, atomics; OpAtomicLoad and OpAtomicStore are the first.
+            61 | 62 | 227..=242 | 6035 => {
+                let stores = matches!(op(i), 62 | 228);
+                let pointer = if stores { i[1] } else { i[3] };
+                let (reads, writes) = (!stores, !matches!(op(i), 61 | 227));
                 for write in [false, true].into_iter().filter(|write| if *write { writes } else { reads }) {
                     match (known(&w, &chains, pointer), w.behind(pointer)) {
                         (Some(chain), _) => w.log(&mut body, chain, write),
@@ -427,7 +428,7 @@ pub fn instrument(words: &[u32], arena: u64) -> Logged {
                 }
                 body.extend_from_slice(i);
             }
-            228 | 63 => panic!("an instruction that the log doesn't know: {}", op(i)),
+            63 => panic!("an instruction that the log doesn't know: {}", op(i)),
             _ => body.extend_from_slice(i),
         }
     }
