@@ -5,38 +5,8 @@
 // need not know. The context is a multiple of TILE. The other factor has a column for each query head that shares the key, and
 // one more for what rounding to halves left of it, which costs nothing where the shape has columns to spare, and makes
 // the result as good as float arithmetic. The same with the weights of the values.
-layout(std430, binding = 0) readonly buffer Step { StepState state; };
-layout(std430, binding = 1) readonly buffer Angles { vec2 angles[]; }; // of this position: angles.comp
-layout(std430, binding = 3) readonly buffer QNorm { float q_norm[]; };
-layout(std430, binding = 4) readonly buffer KNorm { float k_norm[]; };
-layout(std430, binding = 5) buffer Keys { uvec4 keys[]; };
-layout(std430, binding = 6) buffer Values { uvec4 values[]; };
-layout(std430, binding = 7) BETWEEN buffer Parts { vec4 parts[]; };
-layout(std430, binding = 8) BETWEEN buffer Counters { uint counters[]; };
-// Queries, keys and values of this token, and what comes of them.
-#ifdef CHAINED
-layout(std430, binding = 2) BETWEEN readonly buffer Qkv { uint words_in[]; };
-layout(std430, binding = 9) BETWEEN writeonly buffer Result { uint result[]; };
-#else
-layout(std430, binding = 2) readonly buffer Qkv { vec4 values_in[]; };
-layout(std430, binding = 9) writeonly buffer Result { vec4 result[]; };
-#endif
-
-layout(push_constant) uniform Push {
-    uint heads;
-    uint kv_heads;
-    uint context;
-    uint window;
-    float scale;
-    float epsilon;
-    uint splits;
-    uint key_at;
-    uint value_at;
-} push;
-
-#ifdef CHAINED
-#include "chain.glsl"
-#endif
+#define QKV vec4
+#include "attention_buffers.glsl"
 
 layout(constant_id = 6) const uint M = 16; // what one operation multiplies: M x K with K x N
 layout(constant_id = 7) const uint N = 8;

@@ -2,38 +2,8 @@
 // reads comes from a step that no barrier orders before this one, and so do results go to the next (chain.glsl). The including
 // file includes scopes.glsl and step.glsl.
 
-layout(std430, binding = 0) readonly buffer Step { StepState state; };
-layout(std430, binding = 1) readonly buffer Table { vec2 table[]; };
-layout(std430, binding = 3) readonly buffer QNorm { float q_norm[]; };
-layout(std430, binding = 4) readonly buffer KNorm { float k_norm[]; };
-layout(std430, binding = 5) buffer Keys { uvec4 keys[]; };
-layout(std430, binding = 6) buffer Values { uvec4 values[]; };
-layout(std430, binding = 7) BETWEEN buffer Parts { vec4 parts[]; };
-layout(std430, binding = 8) BETWEEN buffer Counters { uint counters[]; };
-// Queries, keys and values of this token, and what comes of them.
-#ifdef CHAINED
-layout(std430, binding = 2) BETWEEN readonly buffer Qkv { uint words_in[]; };
-layout(std430, binding = 9) BETWEEN writeonly buffer Result { uint result[]; };
-#else
-layout(std430, binding = 2) readonly buffer Qkv { float values_in[]; };
-layout(std430, binding = 9) writeonly buffer Result { vec4 result[]; };
-#endif
-
-layout(push_constant) uniform Push {
-    uint heads;
-    uint kv_heads;
-    uint context;
-    uint window;
-    float scale;
-    float epsilon;
-    uint splits;
-    uint key_at;
-    uint value_at;
-} push;
-
-#ifdef CHAINED
-#include "chain.glsl"
-#endif
+#define QKV float
+#include "attention_buffers.glsl"
 
 #define T gl_WorkGroupSize.x
 #ifdef CHAINED
@@ -48,7 +18,7 @@ layout(push_constant) uniform Push {
 #define A_VALUE(i) values[i]
 #define A_QNORM(i) q_norm[i]
 #define A_KNORM(i) k_norm[i]
-#define A_ANGLE(i) table[i]
+#define A_ANGLE(i) angles[i]
 #define A_COUNTER(h) counters[h]
 #include "arrive.glsl"
 #define A_GET(i) merged[i]
