@@ -1,6 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// variants: FLOATS- HALVES-
+// variants: FLOATS- HALVES- BLOCKS-
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 
 #include "include/batch.glsl"
@@ -15,11 +15,22 @@ layout(std430, binding = 1) readonly buffer Q { vec4 q[]; }; // [tokens][heads][
 #ifdef FLOATS
 layout(std430, binding = 2) readonly buffer Keys { vec4 keys[]; };
 layout(std430, binding = 3) readonly buffer Values { vec4 values[]; };
-#else
+#elif defined(HALVES)
 layout(std430, binding = 2) readonly buffer Keys { uvec2 keys[]; };
 layout(std430, binding = 3) readonly buffer Values { uvec2 values[]; };
+#else
+// As batch_kv_write_blocks.comp leaves them.
+layout(constant_id = 6) const uint M = 16;
+layout(constant_id = 8) const uint K = 16;
+layout(std430, binding = 2) readonly buffer Keys { uint keys[]; };
+layout(std430, binding = 3) readonly buffer Values { uint values[]; };
+layout(std430, binding = 4) readonly buffer Order { uint order[]; };
+#define RESULT_BINDING 5
 #endif
-layout(std430, binding = 4) writeonly buffer Result { vec4 result[]; }; // [tokens][heads][head_dim / 4]
+#ifndef RESULT_BINDING
+#define RESULT_BINDING 4
+#endif
+layout(std430, binding = RESULT_BINDING) writeonly buffer Result { vec4 result[]; }; // [tokens][heads][head_dim / 4]
 layout(push_constant) uniform Push { uint heads; uint kv_heads; uint context; float scale; uint window; } push;
 
 const uint T = gl_WorkGroupSize.x;
@@ -43,16 +54,32 @@ vec4 four(uvec2 halves) {
 vec4 key(uint head, uint position, uint quad) {
 #ifdef FLOATS
     return keys[(position * push.kv_heads + head) * QUADS + quad];
-#else
+#elif defined(HALVES)
     return four(keys[((head * (QUADS / 2u) + quad / 2u) * push.context + position) * 2u + quad % 2u]);
+#else
+    uint block = (head * (push.context / M) + position / M) * (HEAD_DIM / K) + 4u * quad / K;
+    vec4 v;
+    for (uint e = 0u; e < 4u; e++) {
+        uint at = block * M * K + order[M * K + position % M * K + (4u * quad + e) % K];
+        v[e] = unpackHalf2x16(keys[at / 2u])[at % 2u];
+    }
+    return v;
 #endif
 }
 
 vec4 value(uint head, uint position, uint quad) {
 #ifdef FLOATS
     return values[(position * push.kv_heads + head) * QUADS + quad];
-#else
+#elif defined(HALVES)
     return four(values[(head * push.context + position) * QUADS + quad]);
+#else
+    uint block = (head * (push.context / K) + position / K) * (HEAD_DIM / M) + 4u * quad / M;
+    vec4 v;
+    for (uint e = 0u; e < 4u; e++) {
+        uint at = block * M * K + order[M * K + (4u * quad + e) % M * K + position % K];
+        v[e] = unpackHalf2x16(values[at / 2u])[at % 2u];
+    }
+    return v;
 #endif
 }
 
@@ -85,7 +112,7 @@ void main() {
         barrier(); // the values before may still be read
         for (uint i = lane; i < KEYS * QUADS; i += T) {
             // Halves' keys lie side by side by position, everything else by element.
-#ifdef FLOATS
+#ifndef HALVES
             uint p = i / QUADS;
             uint quad = i % QUADS;
 #else

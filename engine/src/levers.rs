@@ -65,7 +65,8 @@ pub struct LeverArgs {
     #[arg(long, value_enum, default_value_t = MatrixArg::Auto)]
     pub matrix: MatrixArg,
     /// What fused attention of one token is computed with: the device's cooperative matrices or float arithmetic; auto takes the
-    /// first where the device has a shape that suits, unless a prompt is computed in batches.
+    /// first on NVIDIA's driver where the device has a shape that suits and four or more query heads share a key, unless a
+    /// prompt is computed in batches.
     #[arg(long, value_enum, default_value_t = MatrixArg::Auto)]
     pub attention: MatrixArg,
     /// Sizes of the kernels, as name=value pairs [names: threads, groups, wide-threads, chain-threads, lanes, units,

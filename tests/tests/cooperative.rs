@@ -56,7 +56,7 @@ fn every_kernel_on_cooperative_matrices_agrees_with_the_reference() {
     let Some(oracles) = oracles("every_kernel_on_cooperative_matrices_agrees_with_the_reference") else {
         return;
     };
-    let kernels = ["matmul_coop", "batch_halves", "attention_coop", "angles"];
+    let kernels = ["matmul_coop", "batch_halves", "attention_coop", "angles", "blocks"];
     let only: Vec<&str> = kernels.iter().flat_map(|kernel| ["--only", kernel]).collect();
     let ops = run(&oracles, &[&["ops"], &only[..]].concat(), &Between::Nothing);
     let cases = ops["cases"].as_array().unwrap();
@@ -71,8 +71,8 @@ fn every_kernel_on_cooperative_matrices_agrees_with_the_reference() {
     let failed: Vec<_> = cases.iter().filter(|case| case["passed"] != true).collect();
     assert!(failed.is_empty(), "{failed:#?}");
     assert_eq!(
-        ops["controls"], 13,
-        "nine formats, and kernels of halves, two of attention, and of its angles"
+        ops["controls"], 15,
+        "nine formats, halves, two of attention, its angles, two of a prompt's cache"
     );
     assert_eq!(ops["controls_caught"], ops["controls"]);
 }
@@ -92,6 +92,17 @@ fn a_text_has_the_same_perplexity_on_cooperative_matrices_and_validation_has_no_
         // What is compared was not computed the same way.
         assert_ne!(plain["logits_digest"], cooperative["logits_digest"], "{lever:?}");
     }
+}
+
+#[test]
+fn a_prompt_in_batches_adds_up_alike_from_both_caches() {
+    let Some(oracles) = oracles("a_prompt_in_batches_adds_up_alike_from_both_caches") else { return };
+    let lever = ["--prompt-batch=40", "--fusion=all", "--attention"];
+    let digest = |how, between| perplexity(&oracles, lever, how, &between)["logits_digest"].clone();
+    let plain = digest("plain", Between::Nothing);
+    assert_eq!(digest("coop", Between::Validation), plain);
+    assert_eq!(digest("coop", Between::Policy("alias-only")), plain);
+    assert_ne!(digest("coop", Between::Policy("none")), plain, "a lost barrier would not be noticed");
 }
 
 #[test]

@@ -22,6 +22,8 @@ const WORTH_IT: u32 = 4;
 pub(super) struct Choice {
     /// The shape; none for float arithmetic.
     pub(super) fragment: Option<Fragment>,
+    /// The place of each slot of a block of that shape.
+    pub(super) places: Vec<u32>,
     /// What is wrong with the device, where it would have been chosen by itself.
     pub(super) refused: Option<String>,
 }
@@ -35,15 +37,14 @@ pub(super) fn choose(
 ) -> Result<Choice, Error> {
     let heads = (config.heads / config.kv_heads, config.head_dim);
     let asked = setup.attention == Matrices::Cooperative;
-    let preferred = device.prefers_cooperative_attention() && heads.0 >= WORTH_IT;
+    // What a prompt's batches lose on this cache was not measured on a GPU yet.
+    let preferred = device.prefers_cooperative_attention() && heads.0 >= WORTH_IT && setup.prompt_batch == 0;
     if setup.attention == Matrices::Plain || !(asked || preferred) {
         return Ok(Choice::default());
     }
     let no = |why: String| Err(Error::NotCooperative("attention", why));
     let unsuited = if !setup.fusion.parts().attention || setup.fusion == Fusion::Persistent {
         Some("only attention fused by --fusion rope or all is computed on them")
-    } else if setup.prompt_batch > 0 {
-        Some("a prompt in batches reads a cache as the plain kernel keeps it")
     } else {
         None
     };
@@ -51,18 +52,18 @@ pub(super) fn choose(
         return if asked { no(why.to_owned()) } else { Ok(Choice::default()) };
     }
     match suitable(device, heads, options)? {
-        Ok(fragment) => Ok(Choice { fragment: Some(fragment), refused: None }),
+        Ok((fragment, places)) => Ok(Choice { fragment: Some(fragment), places, refused: None }),
         Err(why) if asked => no(why),
-        Err(why) => Ok(Choice { fragment: None, refused: Some(why) }),
+        Err(why) => Ok(Choice { refused: Some(why), ..Choice::default() }),
     }
 }
 
-/// The device's shape for heads of this size, of which so many share a key; or why there is none.
+/// The device's shape for heads of this size, of which so many share a key, and its order; or why there is none.
 fn suitable(
     device: &Rc<Device>,
     (group, head_dim): (u32, u32),
     options: &Options,
-) -> Result<Result<Fragment, String>, Error> {
+) -> Result<Result<(Fragment, Vec<u32>), String>, Error> {
     let fragment = match device.cooperative() {
         Cooperative::Has(shapes) => shapes.attention,
         Cooperative::Lacks(why) => return Ok(Err(why.to_owned())),
@@ -76,6 +77,6 @@ fn suitable(
             "{group} heads of {head_dim} to a key do not fit a workgroup of this device"
         )));
     };
-    let wrong = ops::attention_trouble(device, tuning, (group, head_dim), &coop)?;
-    Ok(wrong.map_or(Ok(fragment), |wrong| Err(format!("the device {wrong}"))))
+    let places = ops::attention_order(device, tuning, (group, head_dim), &coop)?;
+    Ok(places.map(|places| (fragment, places)).map_err(|wrong| format!("the device {wrong}")))
 }

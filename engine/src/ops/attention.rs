@@ -18,6 +18,43 @@ use crate::plan::{
 use crate::reference;
 use crate::vk::Device;
 
+/// A cache in blocks that are factors, in the order in which the device's invocations have their elements: of M positions by K
+/// dimensions of keys, of M dimensions by K positions of values.
+pub(super) struct Blocks {
+    pub(super) m: usize,
+    pub(super) k: usize,
+    /// The places of slots, then the slots of places.
+    order: Vec<u32>,
+}
+
+impl Blocks {
+    pub(super) fn new(fragment: Fragment, places: &[u32]) -> Self {
+        Self { m: fragment.m as usize, k: fragment.k as usize, order: decode::with_slots(places) }
+    }
+
+    /// The table that kernels read.
+    pub(super) fn order(&self) -> Vec<u8> {
+        bytemuck::cast_slice(&self.order).to_vec()
+    }
+
+    fn at(&self, block: usize, place: usize) -> usize {
+        let size = self.m * self.k;
+        block * size + self.order[size + place] as usize
+    }
+
+    /// Where dimension `d` of the key of a head at position `t` is.
+    pub(super) fn key(&self, (context, dim): (usize, usize), h: usize, t: usize, d: usize) -> usize {
+        let block = (h * (context / self.m) + t / self.m) * (dim / self.k) + d / self.k;
+        self.at(block, t % self.m * self.k + d % self.k)
+    }
+
+    /// The same of the value.
+    pub(super) fn value(&self, (context, dim): (usize, usize), h: usize, t: usize, d: usize) -> usize {
+        let block = (h * (context / self.k) + t / self.k) * (dim / self.m) + d / self.m;
+        self.at(block, d % self.m * self.k + t % self.k)
+    }
+}
+
 /// One fused attention.
 struct Attend {
     heads: u32,
@@ -188,27 +225,15 @@ impl Maker {
         let half = |v: f32| half::f16::from_f32(v);
         let keys: Vec<half::f16> = self.floats(context * kv_dim).into_iter().map(half).collect();
         let values: Vec<half::f16> = self.floats(context * kv_dim).into_iter().map(half).collect();
-        // Where an element lies: [kv_head][dim / 8][context][8] and [kv_head][context][dim], or in blocks that are factors, in the
-        // order in which the device's invocations have their elements. Those of values have dimensions for rows.
-        let blocks = coop.map(|(coop, places)| {
-            let (m, k) = (coop.fragment.m as usize, coop.fragment.k as usize);
-            let mut slots = vec![0; places.len()];
-            places.iter().enumerate().for_each(|(slot, place)| slots[*place as usize] = slot);
-            (m, k, slots)
-        });
+        // Where an element lies: [kv_head][dim / 8][context][8] and [kv_head][context][dim], or in blocks.
+        let blocks = coop.map(|(coop, places)| Blocks::new(coop.fragment, places));
         let key = |h: usize, t: usize, d: usize| match &blocks {
             None => ((h * dim / 8 + d / 8) * context + t) * 8 + d % 8,
-            Some((m, k, slots)) => {
-                let block = (h * (context / m) + t / m) * (dim / k) + d / k;
-                block * slots.len() + slots[t % m * k + d % k]
-            }
+            Some(blocks) => blocks.key((context, dim), h, t, d),
         };
         let value = |h: usize, t: usize, d: usize| match &blocks {
             None => (h * context + t) * dim + d,
-            Some((m, k, slots)) => {
-                let block = (h * (context / k) + t / k) * (dim / m) + d / m;
-                block * slots.len() + slots[d % m * k + t % k]
-            }
+            Some(blocks) => blocks.value((context, dim), h, t, d),
         };
 
         let turn = |vector: &[f32], weight: &[f32]| -> Vec<f64> {

@@ -138,20 +138,21 @@ pub fn run(
     })
 }
 
-/// What a device does that attention on cooperative matrices can't have, for heads of this size of which `group` share a key: it
-/// deals a matrix out otherwise, or fails the check of a case of [`run`], on a context of three tiles.
-pub(crate) fn attention_trouble(
+/// The place of each slot of a block, in which attention on cooperative matrices keeps its cache; or what the device does that it
+/// can't have, for heads of this size of which `group` share a key: it deals a matrix out otherwise, or fails the check of a
+/// case of [`run`], on a context of three tiles.
+pub(crate) fn attention_order(
     device: &Rc<Device>,
     tuning: &Tuning,
     (group, head_dim): (u32, u32),
     coop: &CoopAttention,
-) -> Result<Option<String>, decode::Error> {
+) -> Result<Result<Vec<u32>, String>, decode::Error> {
     let Some(places) = attention::places(device, coop.fragment)? else {
-        return Ok(Some("deals a matrix out in a way of its own".to_owned()));
+        return Ok(Err("deals a matrix out in a way of its own".to_owned()));
     };
     let case = attention::probe(tuning, &device.limits(), (group, head_dim), &places, coop);
     let wrong = check(device, &case, false)?.detail;
-    Ok(wrong.map(|wrong| format!("computes something else: {wrong}")))
+    Ok(wrong.map_or(Ok(places), |wrong| Err(format!("computes something else: {wrong}"))))
 }
 
 /// The cases of the kernels that are `wanted`, by name, with these workgroup shapes.

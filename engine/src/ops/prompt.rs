@@ -5,10 +5,11 @@
 
 use zinc_shaders as k;
 
+use super::attention::Blocks;
 use super::cases::{FLIP, Maker, U, bytes, some};
 use super::matrices::magnitudes;
-use super::{Case, Expected};
-use crate::plan::{Family, Shape, batch_attention_shape};
+use super::{Case, Expected, UNTOUCHED};
+use crate::plan::{Cooperative, Family, Shape, Shapes, batch_attention_shape};
 use crate::quant::{SUPER_BLOCK, WeightType, dequantize_row};
 use crate::reference;
 
@@ -64,6 +65,24 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
     for halves in [false, true] {
         cases.extend(all.iter().map(|a| maker.batch_attention(halves, a)));
     }
+    let (Cooperative::Has(Shapes { attention: Some(fragment), .. }), Some(places)) =
+        (maker.cooperative, maker.places.clone())
+    else {
+        return;
+    };
+    let blocks = Blocks::new(fragment, &places);
+    // A context is whole blocks, and so are heads.
+    let whole = |context: u32| context.next_multiple_of(fragment.m);
+    for values in [false, true] {
+        let shapes =
+            [(2, 32, 64, 7, 5, 9), (1, 64, 1, 0, 1, 1), (3, 64, 70, 65, 5, 16), (1, 128, 33, 0, 33, 33)];
+        for (heads, head_dim, context, first, tokens, batch) in shapes {
+            let shape = (heads, head_dim, whole(context), first, tokens, batch);
+            cases.push(maker.batch_kv_write_blocks(values, &blocks, shape));
+        }
+    }
+    let fits = |a: &&Attend| a.head_dim.is_multiple_of(fragment.m);
+    cases.extend(all.iter().filter(fits).map(|a| maker.batch_attention_blocks(a, &blocks)));
 }
 
 /// A part of a table of embeddings.
@@ -272,6 +291,75 @@ impl Maker {
             constants: Vec::new(),
             control: (0, 3, FLIP),
         }
+    }
+
+    /// Keys or values into blocks. A word of which one half is a token's keeps the other.
+    fn batch_kv_write_blocks(
+        &mut self,
+        values: bool,
+        blocks: &Blocks,
+        (heads, head_dim, context, first, tokens, batch): (u32, u32, u32, u32, u32, u32),
+    ) -> Case {
+        let (heads_n, dim, positions) = (heads as usize, head_dim as usize, context as usize);
+        let x = self.halves(heads_n * dim * batch as usize);
+        let mut words = vec![None; heads_n * dim * positions / 2];
+        for token in 0..tokens as usize {
+            for (i, v) in x[token * heads_n * dim..][..heads_n * dim].iter().enumerate() {
+                let (head, position, d) = (i / dim, first as usize + token, i % dim);
+                let at = match values {
+                    false => blocks.key((positions, dim), head, position, d),
+                    true => blocks.value((positions, dim), head, position, d),
+                };
+                let (shift, bits) = (16 * (at % 2), u32::from(half::f16::from_f32(*v).to_bits()));
+                let word = words[at / 2].unwrap_or(UNTOUCHED);
+                words[at / 2] = Some(word & !(0xffff << shift) | bits << shift);
+            }
+        }
+        let each = if values { blocks.k } else { blocks.m } as u32;
+        let shape = self.element();
+        Case {
+            kernel: &k::BATCH_KV_WRITE_BLOCKS,
+            shape,
+            label: format!(
+                "values={values} heads={heads} head_dim={head_dim} context={context} first={first} tokens={tokens} batch={batch}"
+            ),
+            step: counted(first, tokens, batch),
+            inputs: vec![bytes(&x), blocks.order()],
+            push: vec![heads, head_dim, context],
+            grid: [(heads * head_dim * each / 2).div_ceil(shape.workgroup), batch.div_ceil(each) + 1],
+            expected: words.into_iter().map(|word| word.map(Expected::Bits)).collect(),
+            constants: vec![(2, values.into()), (6, blocks.m as u32), (8, blocks.k as u32)],
+            control: (0, 3, FLIP),
+            output: Some(3),
+        }
+    }
+
+    /// As [`Maker::batch_attention`] of halves, from blocks.
+    fn batch_attention_blocks(&mut self, a: &Attend, blocks: &Blocks) -> Case {
+        let mut case = self.batch_attention(true, a);
+        let (dim, kv_heads) = (a.head_dim as usize, a.kv_heads as usize);
+        let before = case.push[2] as usize;
+        let context = before.next_multiple_of(blocks.m);
+        let mut moved = [0; 2].map(|_| vec![0u8; 2 * kv_heads * dim * context]);
+        for h in 0..kv_heads {
+            for (t, d) in (0..before).flat_map(|t| (0..dim).map(move |d| (t, d))) {
+                let places = [
+                    (((h * dim / 8 + d / 8) * before + t) * 8 + d % 8, blocks.key((context, dim), h, t, d)),
+                    ((h * before + t) * dim + d, blocks.value((context, dim), h, t, d)),
+                ];
+                for (which, (from, to)) in places.into_iter().enumerate() {
+                    let half = &case.inputs[1 + which][2 * from..][..2];
+                    moved[which][2 * to..][..2].copy_from_slice(half);
+                }
+            }
+        }
+        let [keys, values] = moved;
+        (case.inputs[1], case.inputs[2]) = (keys, values);
+        case.inputs.push(blocks.order());
+        case.kernel = &k::BATCH_ATTENTION_BLOCKS;
+        case.push[2] = context as u32;
+        case.constants.extend([(6, blocks.m as u32), (8, blocks.k as u32)]);
+        case
     }
 
     fn batch_attention(&mut self, halves: bool, a: &Attend) -> Case {

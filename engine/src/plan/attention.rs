@@ -3,7 +3,7 @@
 //! What does not fit into a device's workgroups is cut smaller before it is planned unfused, since that costs ten dispatches a
 //! layer. The sizes are those that fused/attention.glsl works out from its constants.
 
-use super::{Fragment, FusedTuning, Fusion, Limits, Options};
+use super::{Arena, Fragment, FusedTuning, Fusion, Limits, Options, Space, Span, rope_tables};
 use crate::model::{Config, Pairing};
 
 /// Query heads that share a key/value head, at most: each takes eight registers of an invocation.
@@ -44,6 +44,14 @@ pub(super) fn coop_attention(c: &Config, options: &Options) -> Option<CoopAttent
         .attention
         .filter(|_| options.fusion.parts().attention && options.fusion != Fusion::Persistent)?;
     CoopAttention::new(c.heads / c.kv_heads, c.head_dim, fragment, &options.tuning.fused, &options.limits)
+}
+
+/// Where the order of a block's elements lies, behind the tables of rotations: the place of each slot, then the slot of each place.
+pub(crate) fn block_order(c: &Config, context: u32, limits: &Limits, fragment: Fragment) -> Span {
+    let mut constants = Arena::new(Space::Constants, limits);
+    let tables = rope_tables(c, context, limits);
+    constants.take(tables.iter().map(|table| table.offset + table.bytes).max().unwrap_or(0));
+    constants.take(8 * u64::from(fragment.m * fragment.k))
 }
 
 /// The sizes of fused_attention_coop.comp.

@@ -6,7 +6,7 @@
 
 use zinc_shaders as k;
 
-use super::attention::{cache_positions, coop_attention, fuses_attention};
+use super::attention::{block_order, cache_positions, coop_attention, fuses_attention};
 use super::chain::{Chain, Handoff};
 use super::fused::FusedSlots;
 use super::kernels::Family;
@@ -159,6 +159,9 @@ pub fn decode(model: &Model<'_>, weights: &Placement, options: &Options) -> Resu
     let fused = FusedSlots::new(c, options, &mut arena);
     let mut constant_arena = Arena::new(Space::Constants, limits);
     constant_arena.take(constants);
+    if let Some(coop) = coop_attention(c, options) {
+        constant_arena.take(block_order(c, context, limits, coop.fragment).bytes);
+    }
     let resident = options.resident().then(|| Resident::new(c, options, &mut constant_arena, &mut arena));
 
     let chain = Chain::new(c, options, &mut arena)?;

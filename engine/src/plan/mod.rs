@@ -25,7 +25,7 @@ mod tile;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use attention::{CoopAttention, attention_shape, fitting_attention, key_positions};
+pub(crate) use attention::{CoopAttention, attention_shape, block_order, fitting_attention, key_positions};
 pub use chain::Handoff;
 pub(crate) use chain::{EMPTY, chained_tiling};
 pub(crate) use coop::CoopTile;

@@ -12,11 +12,14 @@
 
 use zinc_shaders as k;
 
+use super::attention::{block_order, cache_positions, coop_attention, fuses_attention};
 use super::coop::{CoopTile, halves_bytes};
 use super::decode::layer_caches;
 use super::kernels::Family;
 use super::layout::{Arena, Placed, Placement};
-use super::{Dispatch, Error, Options, Plan, Shape, Space, Span, Step, Work, matvec_dispatch, rope_tables};
+use super::{
+    Dispatch, Error, Fragment, Options, Plan, Shape, Space, Span, Step, Work, matvec_dispatch, rope_tables,
+};
 use crate::model::{Activation, Config, Layer, Matrix, Model, Pairing};
 use crate::quant::WeightType;
 
@@ -117,7 +120,8 @@ pub fn prompt(
     let readback = Span { space: Space::Readback, offset: 0, bytes: logits.bytes };
     let mut steps = b.steps;
     steps.push(Step { layer: None, name: "read_logits", work: Work::Copy { from: logits, to: readback } });
-    let constants = tables.iter().map(|table| table.offset + table.bytes).max().unwrap_or(0);
+    let order = coop_attention(c, options).map(|coop| block_order(c, context, limits, coop.fragment));
+    let constants = tables.iter().chain(&order).map(|table| table.offset + table.bytes).max().unwrap_or(0);
     let mut buffers = vec![
         (Space::Constants, constants),
         (Space::Step, step.bytes),
@@ -312,8 +316,32 @@ impl Builder<'_> {
             let bindings = vec![self.step, table, x[0], x[1]];
             self.tokens(name, &k::BATCH_ROPE, bindings, push, heads * c.head_dim / 2, neox)?;
         }
-        let context = self.options.context;
-        let halves = super::attention::fuses_attention(c, self.options);
+        let shape = attention_shape(c.head_dim, self.options.limits.shared_memory)?;
+        let grid = [c.heads.into(), self.batch.div_ceil(shape.workgroup / 4).into()];
+        let context = cache_positions(c, self.options);
+        let window = c.layer_window(index).unwrap_or(context);
+        let attend = vec![c.heads, c.kv_heads, context, (c.attention_scale as f32).to_bits(), window];
+        if let Some(coop) = coop_attention(c, self.options) {
+            let Fragment { m, k: depth, .. } = coop.fragment;
+            let order = block_order(c, self.options.context, &self.options.limits, coop.fragment);
+            let block = [(6, m), (8, depth)];
+            let write = [("write_k", k[1], keys, m, 0), ("write_v", v[0], values, depth, 1)];
+            for (name, x, cache, positions, variant) in write {
+                let element = Shape { workgroup: self.element(), rows: 1 };
+                let push = vec![c.kv_heads, c.head_dim, context];
+                let constants = [&block[..], &[(VARIANT_ID, variant)]].concat();
+                let bindings = vec![self.step, x, order, cache];
+                let work = dispatch(&k::BATCH_KV_WRITE_BLOCKS, element, bindings, push, constants);
+                let words = c.kv_dim() * positions / 2;
+                let rows = self.batch.div_ceil(positions) + 1;
+                self.push(name, work, [words.div_ceil(element.workgroup).into(), rows.into()])?;
+            }
+            let bindings = vec![self.step, q[1], keys, values, order, s.attention];
+            let constants = [&block[..], &[(VARIANT_ID, c.head_dim)]].concat();
+            let work = dispatch(&k::BATCH_ATTENTION_BLOCKS, shape, bindings, attend, constants);
+            return self.push("attention", work, grid);
+        }
+        let halves = fuses_attention(c, self.options);
         let (write_keys, write_values, attention, each) = if halves {
             (&k::BATCH_KV_WRITE_KEYS, &k::BATCH_KV_WRITE_VALUES, &k::BATCH_ATTENTION_HALVES, 8)
         } else {
@@ -325,12 +353,8 @@ impl Builder<'_> {
             let push = vec![c.kv_heads, c.head_dim, context];
             self.tokens(name, kernel, vec![self.step, x, cache], push, c.kv_dim() / each, 0)?;
         }
-        let shape = attention_shape(c.head_dim, self.options.limits.shared_memory)?;
-        let window = c.layer_window(index).unwrap_or(context);
-        let push = vec![c.heads, c.kv_heads, context, (c.attention_scale as f32).to_bits(), window];
         let bindings = vec![self.step, q[1], keys, values, s.attention];
-        let work = dispatch(attention, shape, bindings, push, vec![(VARIANT_ID, c.head_dim)]);
-        let grid = [c.heads.into(), self.batch.div_ceil(shape.workgroup / 4).into()];
+        let work = dispatch(attention, shape, bindings, attend, vec![(VARIANT_ID, c.head_dim)]);
         self.push("attention", work, grid)
     }
 
