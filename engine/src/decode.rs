@@ -212,7 +212,7 @@ impl Session {
         }
         if let Some(fragment) = attention.fragment {
             let order = plan::block_order(config, context, &weights.limits, fragment);
-            let words = with_slots(&attention.places);
+            let words = plan::block_order_words(&attention.places);
             uploader.upload(program.buffer(Space::Constants), order.offset, bytemuck::cast_slice(&words))?;
             // Its products read whole blocks, and what is not a number is none times a weight of zero, too.
             let spaces = program.plan().buffers.iter().map(|(space, _)| *space);
@@ -541,15 +541,6 @@ fn options(
     };
     let choice = attention::choose(device, config, setup, &options)?;
     Ok((Options { attention: choice.fragment, ..options }, choice))
-}
-
-/// The place of each slot, and the slot of each place.
-pub(crate) fn with_slots(places: &[u32]) -> Vec<u32> {
-    let mut words = [places, places].concat();
-    for (slot, place) in (0..).zip(places) {
-        words[places.len() + *place as usize] = slot;
-    }
-    words
 }
 
 /// The device cannot choose a prompt's tokens, so nothing is submitted ahead.

@@ -43,12 +43,8 @@ pub(super) fn choose(
         return Ok(Choice::default());
     }
     let no = |why: String| Err(Error::NotCooperative("attention", why));
-    let unsuited = if !setup.fusion.parts().attention || setup.fusion == Fusion::Persistent {
-        Some("only attention fused by --fusion rope or all is computed on them")
-    } else {
-        None
-    };
-    if let Some(why) = unsuited {
+    if !setup.fusion.parts().attention || setup.fusion == Fusion::Persistent {
+        let why = "only attention fused by --fusion rope or all is computed on them";
         return if asked { no(why.to_owned()) } else { Ok(Choice::default()) };
     }
     match suitable(device, heads, options)? {

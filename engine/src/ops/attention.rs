@@ -12,8 +12,8 @@ use super::cases::{FLIP, Maker, U, bytes, some};
 use super::fused::EPSILON;
 use crate::decode;
 use crate::plan::{
-    CoopAttention, Cooperative, Fragment, Limits, Shape, Shapes, Tuning, attention_shape, fitting_attention,
-    key_positions,
+    CoopAttention, Cooperative, Fragment, Limits, Shape, Shapes, Tuning, attention_shape, block_order_words,
+    fitting_attention, key_positions,
 };
 use crate::reference;
 use crate::vk::Device;
@@ -29,7 +29,7 @@ pub(super) struct Blocks {
 
 impl Blocks {
     pub(super) fn new(fragment: Fragment, places: &[u32]) -> Self {
-        Self { m: fragment.m as usize, k: fragment.k as usize, order: decode::with_slots(places) }
+        Self { m: fragment.m as usize, k: fragment.k as usize, order: block_order_words(places) }
     }
 
     /// The table that kernels read.

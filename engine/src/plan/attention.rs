@@ -54,6 +54,15 @@ pub(crate) fn block_order(c: &Config, context: u32, limits: &Limits, fragment: F
     constants.take(8 * u64::from(fragment.m * fragment.k))
 }
 
+/// What lies there, for a device with these places of slots.
+pub(crate) fn block_order_words(places: &[u32]) -> Vec<u32> {
+    let mut words = [places, places].concat();
+    for (slot, place) in (0..).zip(places) {
+        words[places.len() + *place as usize] = slot;
+    }
+    words
+}
+
 /// The sizes of fused_attention_coop.comp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CoopAttention {

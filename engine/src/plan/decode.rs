@@ -9,14 +9,13 @@ use zinc_shaders as k;
 use super::attention::{block_order, cache_positions, coop_attention, fuses_attention};
 use super::chain::{Chain, Handoff};
 use super::fused::FusedSlots;
-use super::kernels::Family;
+use super::kernels::{get_rows_dispatch, matvec_dispatch};
 use super::layout::{Arena, Arenas, Limits, Placed, Placement};
 use super::resident::{Resident, Streams};
 use super::{
     Dispatch, Error, Features, Fragment, Fusion, Plan, Reach, Shape, Space, Span, Step, Tuning, Work,
 };
 use crate::model::{Activation, Config, Layer, Matrix, Model, Pairing};
-use crate::quant::WeightType;
 
 /// What a plan is made for.
 #[derive(Debug, Clone, Copy)]
@@ -153,15 +152,11 @@ pub fn decode(model: &Model<'_>, weights: &Placement, options: &Options) -> Resu
     let mut slots = Slots::new(c, context, &mut arena);
     let (caches, cache) = layer_caches(c, options);
     let rope_tables = rope_tables(c, context, limits);
-    let constants = rope_tables.iter().map(|table| table.offset + table.bytes).max().unwrap_or(0);
     let step = Span { space: Space::Step, offset: 0, bytes: 8 };
 
     let fused = FusedSlots::new(c, options, &mut arena);
     let mut constant_arena = Arena::new(Space::Constants, limits);
-    constant_arena.take(constants);
-    if let Some(coop) = coop_attention(c, options) {
-        constant_arena.take(block_order(c, context, limits, coop.fragment).bytes);
-    }
+    constant_arena.take(constants_end(c, options));
     let resident = options.resident().then(|| Resident::new(c, options, &mut constant_arena, &mut arena));
 
     let chain = Chain::new(c, options, &mut arena)?;
@@ -264,6 +259,14 @@ pub(super) fn layer_caches(c: &Config, options: &Options) -> (Vec<(Span, Span)>,
     let each = u64::from(cache_positions(c, options)) * u64::from(c.kv_dim()) / half;
     let caches = (0..c.layers).map(|_| (cache.floats(each), cache.floats(each))).collect();
     (caches, cache)
+}
+
+/// Where the tables that both plans read end.
+pub(super) fn constants_end(c: &Config, options: &Options) -> u64 {
+    let (context, limits) = (options.context, &options.limits);
+    let order = coop_attention(c, options).map(|coop| block_order(c, context, limits, coop.fragment));
+    let tables = rope_tables(c, context, limits);
+    tables.iter().chain(&order).map(|table| table.offset + table.bytes).max().unwrap_or(0)
 }
 
 /// Where the table of cosines and sines of each of the configuration's rotations lies: `[context][rope_dim / 2][2]`.
@@ -590,27 +593,4 @@ impl Builder<'_> {
         let push = [&shape[..], &[window]].concat();
         self.elements("weighted_sum", &k::WEIGHTED_SUM, bindings, push, c.q_dim())
     }
-}
-
-/// The embedding kernel for a weight format, and how many invocations a row of `columns` takes.
-pub(crate) fn get_rows_dispatch(ty: WeightType, columns: u32) -> (&'static k::Kernel, u32) {
-    let each = match ty {
-        WeightType::F32 => 1,
-        WeightType::F16 | WeightType::BF16 | WeightType::Q8_0 => 4,
-        WeightType::Q5_0 | WeightType::Q4_1 | WeightType::Q4_0 | WeightType::Q4_K => 8,
-        WeightType::Q6_K => 16,
-    };
-    (Family::GetRows.of(ty), columns / each)
-}
-
-/// The kernel for a weight format, and the grid that covers `rows` rows: along x first, then along y.
-pub(crate) fn matvec_dispatch(
-    ty: WeightType,
-    rows: u32,
-    shape: Shape,
-    most_x: u32,
-) -> (&'static k::Kernel, [u64; 2]) {
-    let groups = u64::from(rows.div_ceil(shape.rows));
-    let x = groups.min(most_x.into()).max(1);
-    (Family::Matvec.of(ty), [x, groups.div_ceil(x)])
 }

@@ -5,6 +5,7 @@
 
 use zinc_shaders::Kernel;
 
+use super::Shape;
 use crate::quant::WeightType;
 
 /// An operation with a kernel for every format.
@@ -38,6 +39,29 @@ impl Family {
         let name = format!("{}_{}", self.name(), ty.to_string().to_lowercase());
         Kernel::by_name(&name).expect("a family has a kernel for every format")
     }
+}
+
+/// The embedding kernel for a weight format, and how many invocations a row of `columns` takes.
+pub(crate) fn get_rows_dispatch(ty: WeightType, columns: u32) -> (&'static Kernel, u32) {
+    let each = match ty {
+        WeightType::F32 => 1,
+        WeightType::F16 | WeightType::BF16 | WeightType::Q8_0 => 4,
+        WeightType::Q5_0 | WeightType::Q4_1 | WeightType::Q4_0 | WeightType::Q4_K => 8,
+        WeightType::Q6_K => 16,
+    };
+    (Family::GetRows.of(ty), columns / each)
+}
+
+/// The kernel for a weight format, and the grid that covers `rows` rows: along x first, then along y.
+pub(crate) fn matvec_dispatch(
+    ty: WeightType,
+    rows: u32,
+    shape: Shape,
+    most_x: u32,
+) -> (&'static Kernel, [u64; 2]) {
+    let groups = u64::from(rows.div_ceil(shape.rows));
+    let x = groups.min(most_x.into()).max(1);
+    (Family::Matvec.of(ty), [x, groups.div_ceil(x)])
 }
 
 #[cfg(test)]

@@ -25,15 +25,17 @@ mod tile;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use attention::{CoopAttention, attention_shape, block_order, fitting_attention, key_positions};
+pub(crate) use attention::{
+    CoopAttention, attention_shape, block_order, block_order_words, fitting_attention, key_positions,
+};
 pub use chain::Handoff;
 pub(crate) use chain::{EMPTY, chained_tiling};
 pub(crate) use coop::CoopTile;
 pub use coop::{CoopTuning, Cooperative, Fragment, Shapes};
+pub(crate) use decode::rope_tables;
 pub use decode::{Options, decode};
-pub(crate) use decode::{get_rows_dispatch, matvec_dispatch, rope_tables};
 pub use fused::{Fusion, Parts};
-pub(crate) use kernels::Family;
+pub(crate) use kernels::{Family, get_rows_dispatch, matvec_dispatch};
 pub use layout::{Arena, Arenas, Limits, Part, Placed, Placement, place};
 pub use prompt::{Logits, batch_bytes, prompt};
 pub(crate) use prompt::{

@@ -12,9 +12,9 @@
 
 use zinc_shaders as k;
 
-use super::attention::{block_order, cache_positions, coop_attention, fuses_attention};
+use super::attention::{CoopAttention, block_order, cache_positions, coop_attention, fuses_attention};
 use super::coop::{CoopTile, halves_bytes};
-use super::decode::layer_caches;
+use super::decode::{constants_end, layer_caches};
 use super::kernels::Family;
 use super::layout::{Arena, Placed, Placement};
 use super::{
@@ -74,6 +74,7 @@ pub fn prompt(
             let widest = c.embedding.max(c.q_dim()).max(c.feed_forward);
             options.matrix.map(|_| arena.take(halves_bytes(widest, batch)))
         },
+        order: coop_attention(c, options).map(|coop| (coop, block_order(c, context, limits, coop.fragment))),
     };
     let scored = if logits == Logits::All { batch } else { 1 };
     let mut row = |width: u32| arena.floats(u64::from(width) * u64::from(scored));
@@ -120,10 +121,8 @@ pub fn prompt(
     let readback = Span { space: Space::Readback, offset: 0, bytes: logits.bytes };
     let mut steps = b.steps;
     steps.push(Step { layer: None, name: "read_logits", work: Work::Copy { from: logits, to: readback } });
-    let order = coop_attention(c, options).map(|coop| block_order(c, context, limits, coop.fragment));
-    let constants = tables.iter().chain(&order).map(|table| table.offset + table.bytes).max().unwrap_or(0);
     let mut buffers = vec![
-        (Space::Constants, constants),
+        (Space::Constants, constants_end(c, options)),
         (Space::Step, step.bytes),
         (Space::Arena, arena.bytes()),
         (Space::Readback, readback.bytes),
@@ -150,6 +149,8 @@ struct Slots {
     activated: Span,
     /// What the next product reads, where products are computed on cooperative matrices.
     halves: Option<Span>,
+    /// Where attention of one token is: how the cache is cut into blocks, and the order of a block's elements.
+    order: Option<(CoopAttention, Span)>,
 }
 
 /// Intermediates of the tokens whose logits are computed.
@@ -321,20 +322,13 @@ impl Builder<'_> {
         let context = cache_positions(c, self.options);
         let window = c.layer_window(index).unwrap_or(context);
         let attend = vec![c.heads, c.kv_heads, context, (c.attention_scale as f32).to_bits(), window];
-        if let Some(coop) = coop_attention(c, self.options) {
+        if let Some((coop, order)) = s.order {
             let Fragment { m, k: depth, .. } = coop.fragment;
-            let order = block_order(c, self.options.context, &self.options.limits, coop.fragment);
             let block = [(6, m), (8, depth)];
             let write = [("write_k", k[1], keys, m, 0), ("write_v", v[0], values, depth, 1)];
             for (name, x, cache, positions, variant) in write {
-                let element = Shape { workgroup: self.element(), rows: 1 };
-                let push = vec![c.kv_heads, c.head_dim, context];
                 let constants = [&block[..], &[(VARIANT_ID, variant)]].concat();
-                let bindings = vec![self.step, x, order, cache];
-                let work = dispatch(&k::BATCH_KV_WRITE_BLOCKS, element, bindings, push, constants);
-                let words = c.kv_dim() * positions / 2;
-                let rows = self.batch.div_ceil(positions) + 1;
-                self.push(name, work, [words.div_ceil(element.workgroup).into(), rows.into()])?;
+                self.write_blocks(name, [x, order, cache], positions, context, constants)?;
             }
             let bindings = vec![self.step, q[1], keys, values, order, s.attention];
             let constants = [&block[..], &[(VARIANT_ID, c.head_dim)]].concat();
@@ -356,6 +350,25 @@ impl Builder<'_> {
         let bindings = vec![self.step, q[1], keys, values, s.attention];
         let work = dispatch(attention, shape, bindings, attend, vec![(VARIANT_ID, c.head_dim)]);
         self.push("attention", work, grid)
+    }
+
+    /// Keys or values into a cache in blocks, each of so many positions; `spans` are they, the order, and the cache.
+    fn write_blocks(
+        &mut self,
+        name: &'static str,
+        [x, order, cache]: [Span; 3],
+        positions: u32,
+        context: u32,
+        constants: Vec<(u32, u32)>,
+    ) -> Result<(), Error> {
+        let c = self.config;
+        let shape = Shape { workgroup: self.element(), rows: 1 };
+        let (bindings, push) = (vec![self.step, x, order, cache], vec![c.kv_heads, c.head_dim, context]);
+        let work = dispatch(&k::BATCH_KV_WRITE_BLOCKS, shape, bindings, push, constants);
+        let words = c.kv_dim() * positions / 2;
+        // A batch may begin within a block.
+        let rows = self.batch.div_ceil(positions) + 1;
+        self.push(name, work, [words.div_ceil(shape.workgroup).into(), rows.into()])
     }
 
     /// What was projected with its bias, if there is one: the first span of what comes back.
