@@ -98,6 +98,16 @@ impl Books {
         self.counts.hazards.add(cause);
     }
 
+    /// Decides again on what is held: none of it is.
+    pub fn reopen(&mut self) {
+        self.held = 0;
+    }
+
+    /// A barrier that was counted as asked for is held.
+    pub fn hold_again(&mut self) {
+        self.held += 1;
+    }
+
     /// Whatever is still held orders nothing that is not ordered already.
     pub fn flushed(&mut self) {
         self.counts.elided += std::mem::take(&mut self.held);
@@ -129,6 +139,8 @@ struct Whole {
     planned: Option<Arc<Plan>>,
     /// Whether plans say what became of each asked barrier.
     explains: bool,
+    /// Nothing is held back any more: the tracker decides until the command buffer ends.
+    stopped: bool,
 }
 
 /// Decides for one command buffer under one policy.
@@ -150,6 +162,7 @@ impl Planner {
             stretch: Stretch::new(),
             planned: None,
             explains: false,
+            stopped: false,
         });
         Planner { policy, tracker, whole, books: Books::default() }
     }
@@ -167,6 +180,8 @@ impl Planner {
         if let Some(whole) = &mut self.whole {
             whole.stretch.clear();
             whole.planned = None;
+            whole.stopped = false;
+            self.tracker = None;
         }
         self.books = Books::default();
     }
@@ -184,7 +199,27 @@ impl Planner {
     /// Whether it decides only when a stretch has ended: then operations and barriers are to be held back until
     /// [`Planner::flush`].
     pub fn holds(&self) -> bool {
-        self.whole.is_some()
+        self.whole.as_ref().is_some_and(|whole| !whole.stopped)
+    }
+
+    /// The segment that is being recorded, while everything is held back.
+    fn holding(&mut self) -> Option<&mut Whole> {
+        self.whole.as_mut().filter(|whole| !whole.stopped)
+    }
+
+    /// From here until the command buffer ends nothing can be held back: each barrier is decided as under `alias-only`.
+    ///
+    /// So is what was held: [`Planner::take_plan`] says what to issue of it, in recorded order, with the barriers that
+    /// `alias-only` would have emitted. What waits at the end of it goes on waiting: that nothing can be held is no reason
+    /// to emit it.
+    pub fn stop_holding(&mut self) {
+        let Some(whole) = self.whole.as_mut().filter(|whole| !whole.stopped) else { return };
+        let mut tracker = Tracker::new(Carry::AskedJoin);
+        let plan = whole.stretch.as_recorded(&mut tracker, &mut self.books);
+        whole.stretch.clear();
+        whole.planned = Some(Arc::new(plan));
+        whole.stopped = true;
+        self.tracker = Some(tracker);
     }
 
     /// How many operations the stretch that is being held has.
@@ -204,7 +239,7 @@ impl Planner {
 
     /// The application asks for `barrier`.
     pub fn asked(&mut self, barrier: Barrier) -> Verdict {
-        if let Some(whole) = &mut self.whole {
+        if let Some(whole) = self.holding() {
             whole.stretch.asked(barrier);
             self.books.hold();
             return Verdict::Hold;
@@ -240,7 +275,7 @@ impl Planner {
 
     /// As [`Planner::operation`], for an operation of some nature.
     pub fn operation_of(&mut self, nature: Nature, accesses: &[Access], dispatch: bool) -> Step {
-        if let Some(whole) = &mut self.whole {
+        if let Some(whole) = self.holding() {
             if nature == Nature::Synchronises {
                 whole.stretch.flush();
             }
@@ -264,7 +299,7 @@ impl Planner {
     /// Where everything is held back ([`Planner::holds`]) the stretch ends here, and [`Planner::take_plan`] says what
     /// to issue.
     pub fn flush(&mut self) -> Option<Due> {
-        if let Some(whole) = &mut self.whole {
+        if let Some(whole) = self.whole.as_mut().filter(|whole| !whole.stopped) {
             let plan = match whole.explains {
                 true => Arc::new(whole.stretch.plan(whole.freedom)),
                 false => whole.stretch.recall(whole.freedom),
@@ -337,6 +372,86 @@ mod tests {
         assert_eq!(steps[3].before.map(|d| d.cause), Some(Cause::Raw));
         assert_eq!(counts.hazards, Hazards { prefix: 1, raw: 1, flush: 1, ..Hazards::default() });
         assert_eq!((counts.emitted, counts.elided), (3, 1));
+    }
+
+    /// What a recording is made of: an operation on two of four ranges of a nature, or a barrier.
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        Operation(u64, u64, Nature),
+        Asked(Barrier),
+    }
+
+    /// Records `events` and stops holding before the event of number `stop`. The result is what is issued, in order: an
+    /// operation by its number, or a barrier; and the counts.
+    fn issued(policy: Policy, events: &[Event], stop: usize) -> (Vec<Result<usize, Barrier>>, Counts) {
+        let mut planner = Planner::new(policy);
+        let (mut out, mut held, mut operations) = (Vec::new(), Vec::new(), 0);
+        let take = |planner: &mut Planner, held: &mut Vec<usize>, out: &mut Vec<_>| {
+            let Some(plan) = planner.take_plan() else { return };
+            for issue in &plan.issue {
+                out.push(match issue {
+                    crate::whole::Issue::Operation(number) => Ok(held[*number]),
+                    crate::whole::Issue::Barrier(number) => Err(plan.emissions[*number].barrier),
+                });
+            }
+            held.clear();
+        };
+        for (number, event) in events.iter().enumerate() {
+            if number == stop {
+                planner.stop_holding();
+                take(&mut planner, &mut held, &mut out);
+            }
+            match *event {
+                Event::Asked(barrier) => {
+                    planner.asked(barrier);
+                }
+                Event::Operation(read, written, nature) => {
+                    let accesses = [Access::shader_read(range(read)), Access::shader_write(range(written))];
+                    let step = planner.operation_of(nature, &accesses, true);
+                    if planner.holds() {
+                        held.push(operations);
+                    } else {
+                        out.extend(step.before.map(|due| Err(due.barrier)));
+                        out.push(Ok(operations));
+                    }
+                    operations += 1;
+                }
+            }
+        }
+        let due = planner.flush();
+        take(&mut planner, &mut held, &mut out);
+        out.extend(due.map(|due| Err(due.barrier)));
+        (out, planner.counts())
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn once_it_stops_holding_a_policy_has_issued_and_issues_what_alias_only_does(
+            events in proptest::collection::vec((0u8..10, 0u64..4, 0u64..4), 0..24),
+            stop in 0usize..24,
+        ) {
+            let transfer = Scope { stages: Stages::ALL_TRANSFER, flags: Flags::TRANSFER_WRITE };
+            let event = |(kind, read, written): &(u8, u64, u64)| match kind {
+                0 => Event::Operation(*read, *written, Nature::Synchronises),
+                1 => Event::Operation(*read, *written, Nature::Stays),
+                2..=5 => Event::Operation(*read, *written, Nature::Movable),
+                6 => Event::Asked(Barrier { dst: transfer, ..compute() }),
+                7 => Event::Asked(Barrier { src: transfer, ..compute() }),
+                _ => Event::Asked(compute()),
+            };
+            let events: Vec<Event> = events.iter().map(event).collect();
+            let stop = stop % (events.len() + 1);
+            let truth = issued(Policy::AliasOnly, &events, usize::MAX);
+            for policy in [Policy::Narrow, Policy::Reorder] {
+                // At the very end there is nothing to stop for.
+                let found = issued(policy, &events, stop);
+                if stop < events.len() {
+                    proptest::prop_assert_eq!(&found, &truth, "{}", policy);
+                }
+                let c = found.1;
+                proptest::prop_assert_eq!(c.asked + c.added, c.emitted + c.elided);
+            }
+        }
     }
 
     #[test]

@@ -173,8 +173,13 @@ impl RepeatingPlanner {
             return;
         }
         self.log.clear();
-        self.mode = first_mode(&self.planner);
         self.planner.reset();
+        self.mode = first_mode(&self.planner);
+    }
+
+    /// [`Planner::stop_holding`].
+    pub fn stop_holding(&mut self) {
+        self.planner.stop_holding();
     }
 
     /// [`Planner::asked`].

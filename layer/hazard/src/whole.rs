@@ -29,8 +29,9 @@ mod memo;
 mod place;
 
 use crate::access::{Access, Range};
+use crate::planner::Books;
 use crate::scope::{Barrier, Stages};
-use crate::tracker::Cause;
+use crate::tracker::{Cause, Due, Tracker};
 use graph::Graph;
 use place::Placement;
 use std::sync::Arc;
@@ -293,6 +294,41 @@ impl Stretch {
             side_by_side: placement.side_by_side(),
             emissions,
         }
+    }
+
+    /// What `tracker`, which is at its beginning, decides when it is asked about all of this as it was recorded. `books` holds
+    /// the segment's asked barriers; afterwards those that `tracker` still defers.
+    pub(crate) fn as_recorded(&self, tracker: &mut Tracker, books: &mut Books) -> Plan {
+        let mut plan = Plan { issue: Vec::new(), emissions: Vec::new(), fates: Vec::new(), side_by_side: 0 };
+        let mut emit = |due: Option<Due>, later: Option<usize>, issue: &mut Vec<Issue>| {
+            let Some(Due { barrier, cause }) = due else { return };
+            issue.push(Issue::Barrier(plan.emissions.len()));
+            let witness = Witness { cause, earlier: None, later, touched: None, touches: None };
+            plan.emissions.push(Emission { barrier, kept: barrier, witness });
+        };
+        let flushes =
+            |gap: usize| self.looks.iter().any(|look| look.gap == gap && look.stages == Stages::EVERY);
+        books.reopen();
+        let mut asked = self.asked.iter().peekable();
+        for number in 0..=self.operations.len() {
+            while let Some((_, barrier)) = asked.next_if(|(gap, _)| *gap == number) {
+                tracker.asked(*barrier);
+                books.hold_again();
+            }
+            if flushes(number) {
+                let due = tracker.flush();
+                books.due(due.map(|due| due.cause));
+                books.flushed();
+                emit(due, None, &mut plan.issue);
+            }
+            if number < self.operations.len() {
+                let due = tracker.operation(self.accesses(number));
+                books.due(due.map(|due| due.cause));
+                emit(due, Some(number), &mut plan.issue);
+                plan.issue.push(Issue::Operation(number));
+            }
+        }
+        plan
     }
 
     /// The conflict graph: every conflicting pair of operations, those of the prefix and of the flush that are

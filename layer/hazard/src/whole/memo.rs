@@ -8,20 +8,26 @@
 //!
 //! So a plan is kept together with everything that it was made from, the ends of all ranges as an order. A stretch that
 //! is to be planned is looked up by a hash of what is cheap to hash, and then *compared* with what was found, to the
-//! last access, in one pass: the hash alone decides nothing. What is kept is bounded, small stretches and those without
-//! an access included; when there is too much, all of it is forgotten.
+//! last access, in one pass: the hash alone decides nothing.
+//!
+//! What is kept is bounded, in bytes, small stretches and those without an access included. It is kept in shards by hash, each
+//! with a lock and a bound of its own; a shard that has too much forgets all that it has. No lock is held while plans are
+//! made, compared or freed, so that threads that record ever new stretches do not wait for each other.
 
 use super::{Freedom, Look, Operation, Plan, Stretch};
 use crate::access::{Access, Kind, MemoryId, Range};
 use crate::scope::{Barrier, Flags, Stages};
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Accesses, operations, barriers and looks of all plans that are kept together: some 40 bytes each.
-const MOST: usize = 1 << 20;
+/// How many shards there are.
+const SHARDS: usize = 8;
 
-/// What a plan of nothing costs, in accesses.
-const EMPTY: usize = 16;
+/// Bytes that one shard may keep: a stretch of the greatest length, 2048 operations, takes one or two million.
+const MOST: usize = 6 << 20;
+
+/// What a plan of nothing costs, in bytes: the structures themselves, and a place in a table.
+const EMPTY: usize = 512;
 
 /// Allocations of a stretch whose plan is kept.
 const MOST_MEMORIES: usize = 1024;
@@ -159,9 +165,16 @@ impl Known {
         })
     }
 
-    /// What keeping it costs, in accesses.
+    /// What keeping it costs, in bytes.
     fn size(&self) -> usize {
-        EMPTY + self.shapes.len() + self.operations.len() + self.asked.len() + self.looks.len()
+        EMPTY
+            + size_of_val(&self.operations[..])
+            + size_of_val(&self.asked[..])
+            + size_of_val(&self.looks[..])
+            + size_of_val(&self.shapes[..])
+            + size_of_val(&self.order[..])
+            + size_of_val(&self.plan.issue[..])
+            + size_of_val(&self.plan.emissions[..])
     }
 
     /// Whether the ends of the ranges lie to one another as they did.
@@ -204,34 +217,57 @@ struct Plans {
     size: usize,
 }
 
-static PLANS: RwLock<Option<Plans>> = RwLock::new(None);
+/// One of the shards.
+struct Shard(Mutex<Option<Plans>>);
+
+static SHARDS_OF_PLANS: [Shard; SHARDS] = [const { Shard(Mutex::new(None)) }; SHARDS];
+
+impl Shard {
+    fn of(hash: u64) -> &'static Shard {
+        &SHARDS_OF_PLANS[(hash >> 32) as usize % SHARDS]
+    }
+
+    fn with<R>(&self, f: impl FnOnce(&mut Plans) -> R) -> R {
+        f(self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+    }
+
+    /// The plans that may be the one.
+    fn alike(&self, hash: u64) -> Vec<Arc<Known>> {
+        self.with(|plans| plans.by_hash.get(&hash).cloned()).unwrap_or_default()
+    }
+
+    /// Keeps a plan, unless it alone is too much. What is forgotten for it is returned, to be freed when the lock is not held.
+    fn keep(&self, hash: u64, known: Known) -> Option<Plans> {
+        let size = known.size();
+        if size > MOST {
+            return None;
+        }
+        self.with(|plans| {
+            let forgotten = (plans.size + size > MOST).then(|| std::mem::take(plans));
+            plans.size += size;
+            plans.by_hash.entry(hash).or_default().push(Arc::new(known));
+            forgotten
+        })
+    }
+}
 
 /// Forgets all plans, for those who count bytes.
 pub(crate) fn forget() {
-    *PLANS.write().unwrap_or_else(PoisonError::into_inner) = None;
+    for shard in &SHARDS_OF_PLANS {
+        drop(shard.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
 }
 
 /// The plan of a stretch, made now or before. It does not say what the pairs that force its barriers touch.
 pub(super) fn plan(stretch: &Stretch, freedom: Freedom) -> Arc<Plan> {
     let hash = hash(stretch, freedom);
-    let found = {
-        let plans = PLANS.read().unwrap_or_else(PoisonError::into_inner);
-        let alike = plans.as_ref().and_then(|plans| plans.by_hash.get(&hash));
-        alike.and_then(|alike| alike.iter().find(|known| known.is_for(stretch, freedom)).cloned())
-    };
-    if let Some(known) = found {
+    let shard = Shard::of(hash);
+    if let Some(known) = shard.alike(hash).iter().find(|known| known.is_for(stretch, freedom)) {
         return known.plan.clone();
     }
     let plan = Arc::new(stretch.decide(freedom, false));
     if let Some(known) = Known::new(stretch, freedom, plan.clone()) {
-        let mut plans = PLANS.write().unwrap_or_else(PoisonError::into_inner);
-        let plans = plans.get_or_insert_default();
-        let size = known.size();
-        plans.size += size;
-        if plans.size > MOST {
-            *plans = Plans { size, ..Plans::default() };
-        }
-        plans.by_hash.entry(hash).or_default().push(Arc::new(known));
+        drop(shard.keep(hash, known));
     }
     plan
 }
@@ -321,6 +357,20 @@ mod tests {
             change(&mut other);
             assert!(!first.is_for(&other, Freedom::InOrder), "{what}");
         }
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_in_bytes() {
+        let shard = Shard(Mutex::new(None));
+        let (mut added, mut forgotten) = (0, 0);
+        for hash in 0..80 {
+            let one = known(&token(1, 5, 200));
+            added += one.size();
+            forgotten += usize::from(shard.keep(hash, one).is_some());
+            assert!(shard.with(|plans| plans.size) <= MOST);
+        }
+        assert!(added > MOST && forgotten == added / MOST, "{added} bytes, forgotten {forgotten} times");
+        assert!(shard.alike(0).is_empty() && shard.alike(79).len() == 1, "the last ones are kept");
     }
 
     #[test]
