@@ -25,10 +25,11 @@ pub enum Reached {
     Around(u64),
 }
 
-/// A buffer that has an address: where it ends, and its bytes.
+/// A buffer that has an address: where it ends, the memory that it is bound to, by serial number, and its bytes.
 #[derive(Clone, Copy, Debug)]
 struct Addressed {
     end: u64,
+    memory: Option<u64>,
     bytes: Extent,
 }
 
@@ -53,11 +54,15 @@ impl Live {
     fn place(&self, reached: Reached, granule: u64) -> Range {
         match reached {
             Reached::Bytes(first, end) => {
-                let Some((start, found)) = self.holding(first, end.saturating_sub(1)).next() else {
-                    return Range::Anywhere;
+                let part = |(start, found): (u64, Addressed)| {
+                    let part = found.bytes.part(0, (first - start, end - start), granule);
+                    part.unwrap_or_else(|| found.bytes.whole(granule))
                 };
-                let part = found.bytes.part(0, (first - start, end - start), granule);
-                part.unwrap_or_else(|| found.bytes.whole(granule))
+                // All of them say the same, or one of them is not what it was.
+                self.holding(first, end.saturating_sub(1))
+                    .map(part)
+                    .reduce(together)
+                    .unwrap_or(Range::Anywhere)
             }
             Reached::Around(address) => {
                 let ranges = self.holding(address, address).map(|(_, b)| b.bytes.whole(granule));
@@ -88,8 +93,9 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// The application was told that `buffer`, of `size` bytes, begins at `address`.
-    pub fn told(&self, buffer: vk::Buffer, address: u64, size: u64, bytes: Extent) {
+    /// The driver has answered that `buffer`, of `size` bytes, begins at `address`. Its bytes are those of a memory with this
+    /// serial number.
+    pub fn found(&self, buffer: vk::Buffer, address: u64, size: u64, (memory, bytes): (Option<u64>, Extent)) {
         let mut live = self.live.lock();
         let handle = buffer.as_raw();
         if live.starts.get(&handle) == Some(&address) || address == 0 {
@@ -98,9 +104,31 @@ impl Addresses {
         if let Some(before) = live.starts.insert(handle, address) {
             live.buffers.remove(&(before, handle));
         }
-        live.buffers.insert((address, handle), Addressed { end: address.saturating_add(size), bytes });
+        live.buffers
+            .insert((address, handle), Addressed { end: address.saturating_add(size), memory, bytes });
         live.longest = live.longest.max(size);
         self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// The memory with this serial number is freed. Buffers bound to it may live on, but they have no bytes any more, and
+    /// their addresses may be given to others.
+    pub fn freed(&self, memory: u64) {
+        if self.generation.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut live = self.live.lock();
+        let Live { buffers, starts, .. } = &mut *live;
+        let before = buffers.len();
+        buffers.retain(|(_, handle), buffer| {
+            let stays = buffer.memory != Some(memory);
+            if !stays {
+                starts.remove(handle);
+            }
+            stays
+        });
+        if buffers.len() != before {
+            self.generation.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// The buffer is destroyed.
@@ -161,13 +189,14 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mappings::Mappings;
     use crate::memory::{Buffer, Memory};
 
     const BASE: u64 = 0x10_0000;
 
     fn memory() -> Memory {
         // SAFETY: no pNext list.
-        unsafe { Memory::new(&vk::MemoryAllocateInfo::default()) }
+        unsafe { Memory::new(&vk::MemoryAllocateInfo::default(), &Mappings::default()) }
     }
 
     fn bound(size: u64, memory: Memory, offset: u64) -> Extent {
@@ -184,7 +213,7 @@ mod tests {
     fn an_interval_of_addresses_is_bytes_of_the_buffer_that_holds_all_of_it() {
         let (addresses, memory) = (Addresses::default(), memory());
         let bytes = bound(0x1000, memory, 256);
-        addresses.told(vk::Buffer::from_raw(1), BASE, 0x1000, bytes);
+        addresses.found(vk::Buffer::from_raw(1), BASE, 0x1000, (None, bytes));
         let id = memory.id().unwrap();
         assert_eq!(
             place(&addresses, Reached::Bytes(BASE + 16, BASE + 32)),
@@ -209,8 +238,8 @@ mod tests {
         let (addresses, memory) = (Addresses::default(), memory());
         let id = memory.id().unwrap();
         let (large, small) = (vk::Buffer::from_raw(1), vk::Buffer::from_raw(2));
-        addresses.told(large, BASE, 0x1000, bound(0x1000, memory, 0));
-        addresses.told(small, BASE + 0x800, 0x1000, bound(0x1000, memory, 0x800));
+        addresses.found(large, BASE, 0x1000, (None, bound(0x1000, memory, 0)));
+        addresses.found(small, BASE + 0x800, 0x1000, (None, bound(0x1000, memory, 0x800)));
         let around = Reached::Around(BASE + 0x900);
         let mut seen = Seen::default();
         assert_eq!(seen.place(&addresses, around, 1), Range::Bytes { memory: id, start: 0, end: 0x1800 });
@@ -220,9 +249,30 @@ mod tests {
         assert_eq!(seen.place(&addresses, around, 1), Range::Anywhere, "what was seen is out of date");
         // The handle comes back, at the address that another buffer had.
         let elsewhere = self::memory();
-        addresses.told(large, BASE + 0x800, 0x200, bound(0x200, elsewhere, 0));
+        addresses.found(large, BASE + 0x800, 0x200, (None, bound(0x200, elsewhere, 0)));
         let found = seen.place(&addresses, around, 1);
         assert_eq!(found, Range::Bytes { memory: elsewhere.id().unwrap(), start: 0, end: 0x200 });
+    }
+
+    #[test]
+    fn a_buffer_without_its_memory_is_not_where_its_address_was() {
+        let addresses = Addresses::default();
+        let (old, new) = (memory(), memory());
+        let (dead, alive) = (vk::Buffer::from_raw(1), vk::Buffer::from_raw(2));
+        addresses.found(dead, BASE, 0x1000, (Some(old.serial()), bound(0x1000, old, 0)));
+        addresses.freed(new.serial());
+        let bytes = Reached::Bytes(BASE, BASE + 16);
+        assert_eq!(place(&addresses, bytes), Range::Bytes { memory: old.id().unwrap(), start: 0, end: 16 });
+        addresses.freed(old.serial());
+        addresses.found(alive, BASE, 0x1000, (Some(new.serial()), bound(0x1000, new, 0)));
+        let found = Range::Bytes { memory: new.id().unwrap(), start: 0, end: 16 };
+        assert_eq!(place(&addresses, bytes), found, "the buffer that died first");
+        // Two that are alive at one address are bytes of one memory, or something was not seen.
+        let other = memory();
+        addresses.found(dead, BASE, 0x800, (Some(other.serial()), bound(0x800, other, 0)));
+        assert_eq!(place(&addresses, bytes), Range::Anywhere);
+        addresses.forget(alive);
+        assert_eq!(place(&addresses, bytes), Range::Bytes { memory: other.id().unwrap(), start: 0, end: 16 });
     }
 
     #[test]
@@ -230,7 +280,7 @@ mod tests {
         let addresses = Addresses::default();
         let flags = vk::BufferCreateFlags::SPARSE_BINDING;
         let sparse = Buffer::new(&vk::BufferCreateInfo::default().size(4096).flags(flags));
-        addresses.told(vk::Buffer::from_raw(1), BASE, 4096, sparse.extent(0, None));
+        addresses.found(vk::Buffer::from_raw(1), BASE, 4096, (None, sparse.extent(0, None)));
         for reached in [Reached::Bytes(BASE, BASE + 4), Reached::Around(BASE)] {
             assert_eq!(place(&addresses, reached), Range::Anywhere);
         }
@@ -238,8 +288,8 @@ mod tests {
             .handle_types(vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD);
         let info = vk::MemoryAllocateInfo::default().push_next(&mut export);
         // SAFETY: the list is the one built above.
-        let shared = unsafe { Memory::new(&info) };
-        addresses.told(vk::Buffer::from_raw(2), 2 * BASE, 4096, bound(4096, shared, 0));
+        let shared = unsafe { Memory::new(&info, &Mappings::default()) };
+        addresses.found(vk::Buffer::from_raw(2), 2 * BASE, 4096, (None, bound(4096, shared, 0)));
         let found = place(&addresses, Reached::Bytes(2 * BASE, 2 * BASE + 4));
         assert!(matches!(found, Range::Bytes { start: 0, end: u64::MAX, .. }), "{found:?}");
     }

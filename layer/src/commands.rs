@@ -27,11 +27,8 @@ pub(crate) unsafe fn before_unmodelled(buffer: vk::CommandBuffer, effect: Effect
     context.with(|state| {
         state.breaks_script();
         if effect == Effect::Taint {
-            context.settle(state);
+            context.stop_holding(state);
             state.recorder.bound.clear();
-            if let Some(segment) = &mut state.segment {
-                segment.close();
-            }
             return;
         }
         if state.recorder.rendering && matches!(effect, Effect::Flush) {
@@ -48,7 +45,11 @@ pub(crate) unsafe fn before_unmodelled(buffer: vk::CommandBuffer, effect: Effect
             Effect::EndRendering => state.recorder.rendering = false,
             Effect::BeginConditional => state.recorder.conditional = true,
             Effect::EndConditional => state.recorder.conditional = false,
-            Effect::Flush | Effect::Taint => {}
+            Effect::Unheard => {
+                state.recorder.lose_track();
+                context.stop_holding(state);
+            }
+            Effect::Flush | Effect::Taint | Effect::UnheardOfDevice => {}
         }
     });
 }
@@ -65,6 +66,42 @@ pub(crate) unsafe fn give_up(buffer: vk::CommandBuffer) {
     }
 }
 
+/// What a command buffer finds where it is executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Inherited {
+    /// Rendering has begun.
+    rendering: bool,
+    /// A predicate may decide which of its dispatches happen.
+    conditional: bool,
+}
+
+impl Inherited {
+    /// Reads a begin info. For a primary command buffer `VkCommandBufferBeginInfo` says of `pInheritanceInfo` and of
+    /// `RENDER_PASS_CONTINUE` that they are ignored: the pointer may be anything then and must not be followed.
+    ///
+    /// # Safety
+    ///
+    /// `info` must be valid for a command buffer of this level.
+    unsafe fn of(info: Option<&vk::CommandBufferBeginInfo<'_>>, level: vk::CommandBufferLevel) -> Inherited {
+        let Some(info) = info.filter(|_| level == vk::CommandBufferLevel::SECONDARY) else {
+            return Inherited::default();
+        };
+        // SAFETY: by the caller, a secondary's inheritance info is valid.
+        let conditional = unsafe {
+            info.p_inheritance_info.as_ref().is_some_and(|i| {
+                chain(i.p_next).any(|c| {
+                    c.get::<vk::CommandBufferInheritanceConditionalRenderingInfoEXT<'_>>()
+                        .is_some_and(|c| c.conditional_rendering_enable == vk::TRUE)
+                })
+            })
+        };
+        Inherited {
+            rendering: info.flags.contains(vk::CommandBufferUsageFlags::RENDER_PASS_CONTINUE),
+            conditional,
+        }
+    }
+}
+
 pub unsafe extern "system" fn begin_command_buffer(
     buffer: vk::CommandBuffer,
     info: *const vk::CommandBufferBeginInfo<'_>,
@@ -77,21 +114,13 @@ pub unsafe extern "system" fn begin_command_buffer(
         };
         let result = begin(buffer, info);
         if result == vk::Result::SUCCESS {
-            let usage = info.as_ref().map_or(vk::CommandBufferUsageFlags::empty(), |i| i.flags);
             context.with(|state| {
                 context.device.begin(state);
-                if let Some(record) = context.record {
-                    *record.finished.lock() = Finished::default();
-                }
-                state.recorder.rendering = usage.contains(vk::CommandBufferUsageFlags::RENDER_PASS_CONTINUE);
-                // A secondary command buffer may be executed where a predicate holds.
-                let inherited = info.as_ref().and_then(|i| i.p_inheritance_info.as_ref());
-                state.recorder.conditional = inherited.is_some_and(|i| {
-                    chain(i.p_next).any(|c| {
-                        c.get::<vk::CommandBufferInheritanceConditionalRenderingInfoEXT<'_>>()
-                            .is_some_and(|c| c.conditional_rendering_enable == vk::TRUE)
-                    })
-                });
+                let Some(record) = context.record else { return };
+                *record.finished.lock() = Finished::default();
+                let inherited = Inherited::of(info.as_ref(), record.level);
+                state.recorder.rendering = inherited.rendering;
+                state.recorder.conditional = inherited.conditional;
             });
         }
         result
@@ -185,17 +214,17 @@ pub(crate) fn bind_compute_sets(
     offsets: &[u32],
 ) {
     context.with(|state| {
-        let bound = &mut state.recorder.bound.sets;
-        let known = bind_sets(bound, context.device, (layout, first as usize), sets, offsets);
-        if !known || layout == vk::PipelineLayout::null() {
+        let first = first as usize;
+        let known = bind_sets(&mut state.recorder.bound.sets, context.device, first, sets, offsets);
+        let Some(segment) = &mut state.segment else { return };
+        let bound = state.recorder.bound.sets.get(first..first + sets.len()).unwrap_or_default();
+        // SAFETY: the layout is an argument of the command.
+        let layout = unsafe { context.device.pipeline_layouts.get(layout) };
+        let again = layout.filter(|_| known).is_some_and(|l| segment.bind_sets(first, bound, l).is_ok());
+        if !again {
             // It can't be bound again from here, and what is held must go before the bind does: issuing it binds again what
             // was bound before.
-            context.settle(state);
-            if let Some(segment) = &mut state.segment {
-                segment.close();
-            }
-        } else if let Some(segment) = &mut state.segment {
-            segment.bind_sets(&state.recorder.bound.sets);
+            context.stop_holding(state);
         }
     });
 }
@@ -205,7 +234,7 @@ pub(crate) fn bind_compute_sets(
 fn bind_sets(
     bound: &mut Vec<Option<BoundSet>>,
     device: &Device,
-    (layout, first): (vk::PipelineLayout, usize),
+    first: usize,
     sets: &[vk::DescriptorSet],
     mut offsets: &[u32],
 ) -> bool {
@@ -225,13 +254,42 @@ fn bind_sets(
         }
         // In place of what was bound: that costs less than a new one, and most binds are without dynamic offsets.
         let set = place.get_or_insert_with(BoundSet::nothing);
-        (set.handle, set.pushed, set.layout, set.lost) = (*handle, None, layout, !known);
+        (set.handle, set.pushed, set.lost) = (*handle, None, !known);
         set.dynamic_offsets.clear();
         if !mine.is_empty() {
             set.dynamic_offsets.extend_from_slice(mine);
         }
     }
     known
+}
+
+/// Takes in pushed constants, before they go on.
+///
+/// # Safety
+///
+/// The layout must be an argument of the command.
+pub(crate) unsafe fn push_constants(
+    context: &Context<'_>,
+    layout: vk::PipelineLayout,
+    stages: vk::ShaderStageFlags,
+    (offset, values): (u32, &[u8]),
+) {
+    let device = context.device;
+    let keeps = device.keeps_push_constants() && stages.contains(vk::ShaderStageFlags::COMPUTE);
+    if !keeps && !device.keeps_bindings() {
+        return;
+    }
+    context.with(|state| {
+        if keeps {
+            state.recorder.bound.push(offset, values);
+        }
+        let Some(segment) = &mut state.segment else { return };
+        // SAFETY: by the caller.
+        let layout = unsafe { device.pipeline_layouts.get(layout) };
+        if !layout.is_some_and(|layout| segment.push(layout, stages, offset, values)) {
+            context.stop_holding(state);
+        }
+    });
 }
 
 pub unsafe extern "system" fn cmd_push_constants(
@@ -245,19 +303,9 @@ pub unsafe extern "system" fn cmd_push_constants(
     // SAFETY: the application's own arguments, passed on.
     unsafe {
         let Some(context) = context(buffer) else { return };
+        push_constants(&context, layout, stages, (offset, slice(values.cast(), size)));
         if let Some(push) = context.device.next.cmd_push_constants {
             push(buffer, layout, stages, offset, size, values);
-        }
-        let keeps = context.device.keeps_push_constants() && stages.contains(vk::ShaderStageFlags::COMPUTE);
-        if keeps || context.device.keeps_bindings() {
-            context.with(|state| {
-                if keeps {
-                    state.recorder.bound.push(offset, slice(values.cast(), size));
-                }
-                if let Some(segment) = &mut state.segment {
-                    segment.push(layout, stages, offset, slice(values.cast(), size));
-                }
-            });
         }
     }
 }
@@ -349,7 +397,7 @@ unsafe fn repeats(context: &Context<'_>) -> bool {
         }
         // SAFETY: as in `dispatch`.
         let (pipeline, find) =
-            unsafe { (device.pipelines.get(state.recorder.bound.pipeline)?, |set| device.sets.get(set)) };
+            unsafe { (device.pipelines.get(state.recorder.bound.pipeline)?, |set| device.set(set)) };
         let due = state.recorder.repeats(pipeline, find)?;
         if let Some(due) = due {
             context.emit(state, due.barrier);
@@ -379,7 +427,7 @@ unsafe fn dispatch(buffer: vk::CommandBuffer, grid: Grid) {
             // SAFETY: what is bound when a dispatch is recorded is alive (VUID-vkCmdDispatch-None-08606 and -08600), or
             // the application is beyond what its driver would bear.
             let (pipeline, find) =
-                unsafe { (device.pipelines.get(state.recorder.bound.pipeline), |set| device.sets.get(set)) };
+                unsafe { (device.pipelines.get(state.recorder.bound.pipeline), |set| device.set(set)) };
             let arguments = match grid {
                 Grid::Indirect(arguments, offset) => {
                     let granule = state.recorder.rules().granule;
@@ -466,6 +514,11 @@ pub unsafe extern "system" fn cmd_execute_commands(
                 if let Some(segment) = &mut state.segment {
                     segment.executes(secondary.script.as_deref());
                 }
+            }
+            // "All state of the primary command buffer is undefined after an execute secondary command buffer command."
+            state.recorder.bound.clear();
+            if let Some(segment) = &mut state.segment {
+                segment.forget_bound();
             }
         });
         if let Some(f) = context.device.next.cmd_execute_commands {

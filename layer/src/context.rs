@@ -120,8 +120,19 @@ impl Context<'_> {
         unsafe { segment.issue(&plan, &withheld, next, self.buffer, emit) };
     }
 
-    /// What comes next can't be held back: the stretch ends, and all that is held is issued.
-    pub fn settle(&self, state: &mut CommandState) {
+    /// What comes next can't be held back, or can't be bound again: what is held is issued now, and for the rest of the command
+    /// buffer nothing is held. A policy that decides at the end of a segment goes on as `alias-only`, so that what waits may
+    /// go on waiting.
+    pub fn stop_holding(&self, state: &mut CommandState) {
+        state.recorder.stop_holding();
+        self.release(state);
+        if let Some(segment) = &mut state.segment {
+            segment.close();
+        }
+    }
+
+    /// The segment has become too long to be held: it ends, and all that is held is issued.
+    fn settle(&self, state: &mut CommandState) {
         if state.recorder.holds()
             && let Some(due) = state.recorder.unknown()
         {
@@ -158,29 +169,23 @@ impl Context<'_> {
     ) {
         let done = Cell::new(false);
         self.with(|state| {
+            let mut hold = Some(hold);
             if state.recorder.holds() {
-                if hold(state) {
+                if hold.take().is_some_and(|hold| hold(state)) {
                     done.set(true);
                     decide(state);
                     if state.recorder.is_long() {
                         self.settle(state);
                     }
-                } else {
-                    // A stretch of its own, in which nothing is asked for.
-                    self.settle(state);
-                    decide(state);
-                    done.set(true);
-                    forward();
-                    state.recorder.issued_operation();
-                    self.settle(state);
+                    return;
                 }
-                return;
+                self.stop_holding(state);
             }
             let step = decide(state);
             if let Some(due) = step.before {
                 self.emit(state, due.barrier);
             }
-            if !hold(state) {
+            if !hold.is_some_and(|hold| hold(state)) {
                 self.release(state);
                 done.set(true);
                 forward();

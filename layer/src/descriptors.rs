@@ -8,6 +8,7 @@
 //! not change it. Slots are kept in atomic words, read and written without a lock: the specification forbids writing a
 //! set while it is used, and of an application that does it all the same the layer may read nonsense, but nothing worse.
 
+use crate::layouts::Sameness;
 use crate::memory::{EXTERNAL, Extent};
 use ash::vk;
 use std::collections::BTreeSet;
@@ -24,6 +25,35 @@ struct Binding {
     count: u32,
     /// Which dynamic descriptor of the set its first slot is, for dynamic types.
     first_dynamic: Option<u32>,
+    /// Its descriptors need not be written as long as no dispatch reaches them (`PARTIALLY_BOUND`).
+    partial: bool,
+}
+
+impl Binding {
+    /// What a dispatch may reach where `slot` is in the set. A descriptor that a dispatch may reach must have been written, so
+    /// one without a write was written in a way that the layer does not see, and may be anything. It need not have been
+    /// where the binding is partially bound and no invocation reaches it; nor has an inline block, which is never any
+    /// other memory than its own.
+    fn reached(&self, slot: Slot) -> Slot {
+        match slot {
+            Slot::Empty if self.ty == vk::DescriptorType::INLINE_UNIFORM_BLOCK => Slot::Nothing,
+            Slot::Empty if !self.partial => Slot::Unknown,
+            slot => slot,
+        }
+    }
+}
+
+/// All of the parameters of a set layout that make two of them identically defined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Definition {
+    /// The create info's flags.
+    pub flags: vk::DescriptorSetLayoutCreateFlags,
+    /// `(number, type, count)`, by number.
+    pub bindings: Vec<(u32, vk::DescriptorType, u32)>,
+    /// Stages and flags of each binding.
+    pub details: Vec<(vk::ShaderStageFlags, vk::DescriptorBindingFlags)>,
+    /// The immutable samplers of each binding.
+    pub samplers: Vec<Vec<vk::Sampler>>,
 }
 
 /// One `VkDescriptorSetLayout`.
@@ -35,6 +65,10 @@ pub struct SetLayout {
     dynamics: u32,
     /// Contents may change after a set was bound: nothing is known about *where* (rule 7).
     pub update_after_bind: bool,
+    /// Each set says how many descriptors its last binding has (`VARIABLE_DESCRIPTOR_COUNT`).
+    variable: bool,
+    /// `None` where the create info says more than this layer reads.
+    definition: Option<Definition>,
 }
 
 impl SetLayout {
@@ -56,11 +90,48 @@ impl SetLayout {
                 first_slot: layout.slots,
                 count,
                 first_dynamic: dynamic.then_some(layout.dynamics),
+                partial: false,
             });
-            layout.slots += count;
-            layout.dynamics += if dynamic { count } else { 0 };
+            layout.slots = layout.slots.saturating_add(count);
+            layout.dynamics = layout.dynamics.saturating_add(if dynamic { count } else { 0 });
         }
         layout
+    }
+
+    /// The same with its definition, where all of that is known.
+    pub fn defined(mut self, definition: Option<Definition>) -> SetLayout {
+        self.definition = definition;
+        self
+    }
+
+    /// The same with the flags of its bindings, by number.
+    pub fn flagged(mut self, details: &[(vk::ShaderStageFlags, vk::DescriptorBindingFlags)]) -> SetLayout {
+        use vk::DescriptorBindingFlags as Flags;
+        for (binding, (_, flags)) in self.bindings.iter_mut().zip(details) {
+            binding.partial = flags.contains(Flags::PARTIALLY_BOUND);
+            self.variable = flags.contains(Flags::VARIABLE_DESCRIPTOR_COUNT);
+        }
+        self
+    }
+
+    /// Whether this layout and `other` are identically defined, as the specification has it for compatible layouts.
+    pub fn is_defined_as(&self, other: &SetLayout) -> Sameness {
+        if std::ptr::eq(self, other) {
+            return Sameness::Same;
+        }
+        let (Some(one), Some(two)) = (&self.definition, &other.definition) else {
+            return Sameness::Unsure;
+        };
+        let same = (one.flags, &one.bindings, &one.details) == (two.flags, &two.bindings, &two.details);
+        // Whether samplers that were made alike are the same ones for that, the specification does not say.
+        let samplers = || if one.samplers == two.samplers { Sameness::Same } else { Sameness::Unsure };
+        Sameness::of(same).and(samplers)
+    }
+
+    /// Whether each descriptor has the same place and type in both.
+    pub fn is_laid_out_as(&self, other: &SetLayout) -> bool {
+        std::ptr::eq(self, other)
+            || (self.bindings == other.bindings && self.update_after_bind == other.update_after_bind)
     }
 
     fn binding(&self, number: u32) -> Option<&Binding> {
@@ -80,7 +151,7 @@ impl SetLayout {
 /// What one descriptor refers to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Slot {
-    /// Never written.
+    /// No write to it was seen.
     #[default]
     Empty,
     /// Memory.
@@ -152,12 +223,33 @@ impl Cell {
     }
 }
 
+/// So many empty cells, of which none takes memory before it is written.
+fn empty_cells(count: usize) -> Box<[Cell]> {
+    let Ok(layout) = std::alloc::Layout::array::<Cell>(count) else { return Box::default() };
+    if layout.size() == 0 {
+        return Box::default();
+    }
+    // SAFETY: the size is not 0. A cell is atomic words, for which zeros are valid, and Cell::EMPTY is 0. The memory was
+    // allocated for `count` cells by the global allocator, as a box of that many is.
+    unsafe {
+        let cells = std::alloc::alloc_zeroed(layout).cast::<Cell>();
+        if cells.is_null() {
+            // Without cells every descriptor is unknown.
+            return Box::default();
+        }
+        Box::from_raw(std::ptr::slice_from_raw_parts_mut(cells, count))
+    }
+}
+
 /// One `VkDescriptorSet`.
 #[derive(Debug)]
 pub struct Set {
     /// The layout it was allocated with.
     pub layout: Arc<SetLayout>,
+    /// None where the contents may change after a bind, since nothing is known of *where* then.
     slots: Box<[Cell]>,
+    /// How many descriptors the last binding has.
+    last_count: u32,
     /// Its number in the process; no two sets have one, whatever their handles are.
     number: u64,
     /// How often its contents have changed.
@@ -177,9 +269,30 @@ pub trait Resolve {
 impl Set {
     /// An empty set.
     pub fn new(layout: Arc<SetLayout>) -> Set {
-        let slots = std::iter::repeat_with(Cell::default).take(layout.slots as usize).collect();
+        Set::with_count(layout, 0)
+    }
+
+    /// An empty set whose last binding has `count` descriptors, if the layout leaves that to its sets.
+    pub fn with_count(layout: Arc<SetLayout>, count: u32) -> Set {
+        let bound = layout.bindings.last().map_or(0, |last| last.count);
+        let last_count = if layout.variable { count.min(bound) } else { bound };
+        let slots = if layout.update_after_bind { 0 } else { layout.slots - bound + last_count };
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Set { layout, slots, number: NEXT.fetch_add(1, Ordering::Relaxed), changes: AtomicU64::new(0) }
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Set { layout, slots: empty_cells(slots as usize), last_count, number, changes: AtomicU64::new(0) }
+    }
+
+    /// How many descriptors a binding of this set has.
+    fn count(&self, binding: &Binding) -> u32 {
+        let last = self.layout.bindings.last().is_some_and(|last| last.number == binding.number);
+        if last { self.last_count } else { binding.count }
+    }
+
+    /// A set of which nothing is known but its layout.
+    pub fn unknown(layout: Arc<SetLayout>) -> Set {
+        let set = Set::new(layout);
+        set.taint();
+        set
     }
 
     /// A name for what is in it now: no other set, and not this one with other contents, has it too.
@@ -302,9 +415,11 @@ impl Set {
             return self.fill(to.first_slot as usize, [Slot::Nothing]);
         }
         let start = from.first_slot as usize + copy.src_array_element as usize;
-        // Collected first: the two may overlap.
-        let copied: Vec<Slot> =
-            source.slots.iter().skip(start).take(copy.descriptor_count as usize).map(Cell::get).collect();
+        // Collected first: the two may overlap. What the source keeps no slots for may be anything.
+        let copied: Vec<Slot> = (start..start.saturating_add(copy.descriptor_count as usize))
+            .take(self.slots.len())
+            .map(|at| source.slots.get(at).map_or(Slot::Unknown, Cell::get))
+            .collect();
         self.fill(to.first_slot as usize + copy.dst_array_element as usize, copied);
     }
 
@@ -329,19 +444,20 @@ impl Set {
         mut visit: impl FnMut(Slot, u64),
     ) -> bool {
         let Some(binding) = self.layout.binding(binding) else { return false };
+        let count = self.count(binding);
         let mut each = |element: u32| {
             let offset = binding
                 .first_dynamic
                 .and_then(|d| dynamic_offsets.get((d as usize).saturating_add(element as usize)))
                 .map_or(0, |offset| u64::from(*offset));
             match self.slots.get((binding.first_slot as usize).saturating_add(element as usize)) {
-                Some(slot) if element < binding.count => visit(slot.get(), offset),
+                Some(slot) if element < count => visit(binding.reached(slot.get()), offset),
                 _ => visit(Slot::Unknown, 0),
             }
         };
         match elements {
             Some(elements) => elements.iter().copied().for_each(&mut each),
-            None => (0..binding.count).for_each(&mut each),
+            None => (0..count).for_each(&mut each),
         }
         true
     }

@@ -10,19 +10,22 @@ use crate::footprint::Rules;
 use crate::handles::Table;
 use crate::images::{Image, ImageView};
 use crate::journal::Journal;
+use crate::layouts::PipelineLayout;
+use crate::mappings::Mappings;
 use crate::memory::{Buffer, BufferView, Extent, Memory};
 use crate::next::Next;
+use crate::output::Patient;
 use crate::pipelines::{Pipeline, ShaderModule};
 use crate::recorder::{Finished, Recorder};
 use crate::replay::Replay;
 use crate::segment::Segment;
 use crate::settings::{OutOfBounds, Ranges, Settings, Shuffle};
 use crate::stubs::Targets;
-use crate::templates::{PipelineLayout, Template};
+use crate::templates::Template;
 use crate::trace::{Names, Witnesses};
 use ash::vk;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
@@ -47,6 +50,8 @@ pub struct CommandBuffer {
     pub device: Arc<Device>,
     /// Its pool's handle.
     pub pool: u64,
+    /// Primary or secondary: much of a begin info is ignored for one of them.
+    pub level: vk::CommandBufferLevel,
     /// The queue family of its pool; known only where submissions are replayed.
     pub family: Option<u32>,
     /// The recording in progress.
@@ -90,6 +95,8 @@ pub struct Device {
     pub handle: vk::Device,
     /// The functions below this layer.
     pub next: Next,
+    /// Until the application destroys it.
+    pub lives: Arc<AtomicBool>,
     /// Where the stubs of unmodelled commands go on.
     pub stub_targets: Targets,
     /// What the user asked for.
@@ -106,6 +113,8 @@ pub struct Device {
     pub robust_writes: bool,
     /// `VkDeviceMemory`.
     pub memories: Table<Memory>,
+    /// What of it the host has mapped.
+    pub mappings: Mappings,
     /// `VkBuffer`.
     pub buffers: Table<Buffer>,
     /// Where the buffers are that the application knows the addresses of; only with tight ranges.
@@ -117,7 +126,7 @@ pub struct Device {
     /// `VkImageView`.
     pub image_views: Table<ImageView>,
     /// `VkPipelineLayout`.
-    pub pipeline_layouts: Table<PipelineLayout>,
+    pub pipeline_layouts: Table<Arc<PipelineLayout>>,
     /// `VkDescriptorUpdateTemplate`.
     pub templates: Table<Template>,
     /// `VkDescriptorSetLayout`.
@@ -125,13 +134,11 @@ pub struct Device {
     /// `VkDescriptorSet`.
     pub sets: Table<Set>,
     /// The sets of each `VkDescriptorPool`, which die with it.
-    pub pools: Mutex<HashMap<u64, Vec<vk::DescriptorSet>>>,
+    pub pools: Mutex<HashMap<u64, HashSet<vk::DescriptorSet>>>,
     /// `VkShaderModule`.
     pub modules: Table<ShaderModule>,
     /// Compute `VkPipeline`s.
     pub pipelines: Table<Pipeline>,
-    /// Pipeline layouts that the application destroyed while held dispatches may need them; only under shuffle.
-    pub retired_layouts: Mutex<Vec<vk::PipelineLayout>>,
     /// `VkCommandPool`: the queue family; only where submissions are replayed.
     pub families: Table<u32>,
     /// What is submitted in place of what was recorded.
@@ -142,6 +149,10 @@ pub struct Device {
     pub sums: Mutex<Sums>,
     /// Emissions since the last submission: what the mutation counts.
     emissions: AtomicU64,
+    /// A function came that may write descriptors in a way that the layer does not see.
+    sees_no_sets: AtomicBool,
+    /// The names of functions that the layer has not heard of and that were called.
+    unheard: Mutex<BTreeSet<String>>,
     /// The layer failed: new recordings are passed through.
     failed: AtomicBool,
     /// The report was written.
@@ -152,7 +163,7 @@ pub struct Device {
     pub witnesses: Mutex<Witnesses>,
     /// The names that the application gave its pipelines, by their numbers.
     pub names: Mutex<Names>,
-    trace: Mutex<Option<File>>,
+    trace: Mutex<Option<Patient<File>>>,
 }
 
 impl Device {
@@ -172,6 +183,7 @@ impl Device {
             key,
             handle,
             next,
+            lives: Arc::new(AtomicBool::new(true)),
             stub_targets: Targets::default(),
             settings,
             capture,
@@ -180,6 +192,7 @@ impl Device {
             host_types,
             robust_writes,
             memories: Table::default(),
+            mappings: Mappings::default(),
             buffers: Table::default(),
             addresses: Addresses::default(),
             views: Table::default(),
@@ -192,12 +205,13 @@ impl Device {
             pools: Mutex::default(),
             modules: Table::default(),
             pipelines: Table::default(),
-            retired_layouts: Mutex::default(),
             families: Table::default(),
             replay,
             spare_states: Mutex::default(),
             sums: Mutex::default(),
             emissions: AtomicU64::new(0),
+            sees_no_sets: AtomicBool::new(false),
+            unheard: Mutex::default(),
             failed: AtomicBool::new(false),
             reported: AtomicBool::new(false),
             audit: Mutex::default(),
@@ -276,6 +290,42 @@ impl Device {
         if let Some(segment) = &mut state.segment {
             *segment = self.fresh_segment();
         }
+    }
+
+    /// The device is about to be destroyed: what recordings keep of the layer's own objects is destroyed first.
+    pub fn let_go(&self) {
+        self.spare_states.lock().clear();
+        self.pipeline_layouts.remove_if(|_| true);
+        self.lives.store(false, Ordering::Release);
+    }
+
+    /// A command or function of which nothing is known was called: the report names it. From now on no set's contents are
+    /// believed, if it may have `written` descriptors.
+    pub fn unheard(&self, name: &str, written: bool) {
+        self.sees_no_sets.fetch_or(written, Ordering::Release);
+        let mut unheard = self.unheard.lock();
+        if !unheard.contains(name) {
+            unheard.insert(name.to_owned());
+        }
+    }
+
+    /// The functions and commands called of which nothing is known.
+    pub fn unheard_names(&self) -> Vec<String> {
+        self.unheard.lock().iter().cloned().collect()
+    }
+
+    /// The record of a set, if what is in it is believed.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Table::get`].
+    #[inline]
+    pub unsafe fn set(&self, handle: vk::DescriptorSet) -> Option<&Set> {
+        if self.sees_no_sets.load(Ordering::Relaxed) {
+            return None;
+        }
+        // SAFETY: by the caller.
+        unsafe { self.sets.get(handle) }
     }
 
     /// Whether the emission that comes now is the one that the mutation withholds.
@@ -389,7 +439,7 @@ impl Registry {
         for d in &devices {
             let inner = hold;
             hold = Box::new(move || {
-                let _locks = (d.pools.lock(), d.retired_layouts.lock(), d.sums.lock());
+                let _locks = (d.pools.lock(), d.sums.lock());
                 d.memories.locked(|| {
                     d.buffers.locked(|| {
                         d.views.locked(|| {

@@ -6,6 +6,7 @@ use crate::device::{Device, registry};
 use crate::next::Next;
 use crate::registry;
 use crate::settings::{Elsewhere, Settings};
+use crate::stubs::Effect;
 use crate::{hooks, reporting, stubs, tooling};
 use ash::vk;
 use parking_lot::{Mutex, RwLock};
@@ -148,14 +149,16 @@ unsafe extern "system" fn get_instance_proc_addr(
         let known = instances().read().get(&unsafe { DispatchKey::of(instance) }).cloned()?;
         // SAFETY: the next link's function, with its own instance.
         let next = unsafe { (known.get_instance_proc_addr)(instance, name.as_ptr()) }?;
-        if name == c"vkGetDeviceProcAddr" {
-            return void!(get_device_proc_addr => vk::PFN_vkGetDeviceProcAddr);
-        }
         Some(replacement(name, next, None))
     })
 }
 
-unsafe extern "system" fn get_device_proc_addr(
+/// `vkGetDeviceProcAddr`.
+///
+/// # Safety
+///
+/// Called by the loader or an application, with a live device and a C string.
+pub(crate) unsafe extern "system" fn get_device_proc_addr(
     device: vk::Device,
     name: *const c_char,
 ) -> vk::PFN_vkVoidFunction {
@@ -169,9 +172,6 @@ unsafe extern "system" fn get_device_proc_addr(
         let device_record = unsafe { registry().device(key) }?;
         // SAFETY: the next link's function, with its own device.
         let next = unsafe { (device_record.next.get_device_proc_addr)(device, name.as_ptr()) }?;
-        if name == c"vkGetDeviceProcAddr" {
-            return void!(get_device_proc_addr => vk::PFN_vkGetDeviceProcAddr);
-        }
         Some(replacement(name, next, Some(device_record)))
     })
 }
@@ -194,10 +194,12 @@ fn replacement(
         return if needless { next } else { hook };
     }
     let Ok(text) = name.to_str() else { return next };
-    if !text.starts_with("vkCmd") {
-        return next;
-    }
-    let Some(effect) = registry::effect(text) else { return next };
+    let effect = match text.starts_with("vkCmd") {
+        true => registry::effect(text),
+        // Only what a device answers for is sure to be a device's.
+        false => (device.is_some() && registry::is_unheard(text)).then_some(Effect::UnheardOfDevice),
+    };
+    let Some(effect) = effect else { return next };
     match stubs::stub(name, effect) {
         Some((index, stub)) => {
             if let Some(device) = device {

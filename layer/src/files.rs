@@ -7,6 +7,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -46,9 +47,10 @@ fn write_whole_io(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let target = match fs::metadata(path) {
         Ok(there) if there.is_dir() => return Err(io::Error::from(io::ErrorKind::IsADirectory)),
         Ok(there) if special || !there.is_file() => {
-            let mut file = File::options().write(true).append(special).open(path)?;
-            file.write_all(bytes)?;
-            return file.flush();
+            // A pipe that nobody reads must not hold anybody up, nor end the process.
+            let mut options = File::options();
+            let file = options.write(true).append(special).custom_flags(libc::O_NONBLOCK).open(path)?;
+            return crate::output::write_all(file.as_fd(), bytes);
         }
         Ok(_) => fs::canonicalize(path)?,
         Err(why) if why.kind() == io::ErrorKind::NotFound => path.to_path_buf(),

@@ -27,8 +27,6 @@ pub struct BoundSet {
     pub handle: vk::DescriptorSet,
     /// The set that was pushed.
     pub pushed: Option<Arc<Set>>,
-    /// The layout that it was bound with.
-    pub layout: vk::PipelineLayout,
     /// Its own dynamic offsets, in bytes.
     pub dynamic_offsets: SmallVec<[u32; 4]>,
     /// Which of the dynamic offsets of its bind are its own is not known.
@@ -41,15 +39,14 @@ impl BoundSet {
         BoundSet {
             handle: vk::DescriptorSet::null(),
             pushed: None,
-            layout: vk::PipelineLayout::null(),
             dynamic_offsets: SmallVec::new(),
             lost: false,
         }
     }
 
-    /// A set that was pushed with `layout`.
-    pub fn pushed(set: Arc<Set>, layout: vk::PipelineLayout) -> BoundSet {
-        BoundSet { pushed: Some(set), layout, ..BoundSet::nothing() }
+    /// A set that was pushed.
+    pub fn pushed(set: Arc<Set>) -> BoundSet {
+        BoundSet { pushed: Some(set), ..BoundSet::nothing() }
     }
 }
 
@@ -207,7 +204,7 @@ fn of_binding(
     }
     let mut resolved = Ok(());
     let exists = set.visit(binding.binding, elements, dynamic_offsets, |slot, dynamic| match slot {
-        // A valid application does not reach what it never wrote: partially bound arrays have such elements.
+        // No invocation reaches what was never written in a partially bound binding; elsewhere such a slot is unknown.
         Slot::Empty | Slot::Nothing => {}
         Slot::Bytes(extent) => {
             let range = extent.range(dynamic, granule);

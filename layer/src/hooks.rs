@@ -3,9 +3,10 @@
 //! A name that is not here is passed down, or, if it records a command, gets a stub (`stubs`). The KHR name of a
 //! function that became core later leads to the same hook: one device offers both, and they do the same.
 
-use crate::entry::void;
+use crate::entry::{get_device_proc_addr, void};
 use crate::{
-    commands as c, images as i, objects as o, pushes as p, submits as s, templates as t, transfers as x,
+    commands as c, images as i, layouts as l, mappings as m, objects as o, pushes as p, submits as s,
+    templates as t, transfers as x,
 };
 use ash::vk;
 use std::ffi::CStr;
@@ -23,6 +24,7 @@ macro_rules! hooks {
 }
 
 hooks! { find;
+    "vkGetDeviceProcAddr" => get_device_proc_addr: vk::PFN_vkGetDeviceProcAddr;
     "vkDestroyDevice" => o::destroy_device: vk::PFN_vkDestroyDevice;
     "vkQueueWaitIdle" => s::queue_wait_idle: vk::PFN_vkQueueWaitIdle;
     "vkDeviceWaitIdle" => s::device_wait_idle: vk::PFN_vkDeviceWaitIdle;
@@ -31,6 +33,12 @@ hooks! { find;
     "vkQueueSubmit2" | "vkQueueSubmit2KHR" => s::queue_submit2: vk::PFN_vkQueueSubmit2;
     "vkAllocateMemory" => o::allocate_memory: vk::PFN_vkAllocateMemory;
     "vkFreeMemory" => o::free_memory: vk::PFN_vkFreeMemory;
+    "vkMapMemory" => m::map_memory: vk::PFN_vkMapMemory;
+    "vkMapMemory2" | "vkMapMemory2KHR" => m::map_memory2: vk::PFN_vkMapMemory2KHR;
+    "vkUnmapMemory" => m::unmap_memory: vk::PFN_vkUnmapMemory;
+    "vkUnmapMemory2" | "vkUnmapMemory2KHR" => m::unmap_memory2: vk::PFN_vkUnmapMemory2KHR;
+    "vkGetDescriptorSetHostMappingVALVE" =>
+        o::get_descriptor_set_host_mapping: vk::PFN_vkGetDescriptorSetHostMappingVALVE;
     "vkCreateBuffer" => o::create_buffer: vk::PFN_vkCreateBuffer;
     "vkDestroyBuffer" => o::destroy_buffer: vk::PFN_vkDestroyBuffer;
     "vkBindBufferMemory" => o::bind_buffer_memory: vk::PFN_vkBindBufferMemory;
@@ -41,7 +49,7 @@ hooks! { find;
     "vkDestroyBufferView" => o::destroy_buffer_view: vk::PFN_vkDestroyBufferView;
     "vkCreateDescriptorSetLayout" => o::create_descriptor_set_layout: vk::PFN_vkCreateDescriptorSetLayout;
     "vkDestroyDescriptorSetLayout" => o::destroy_descriptor_set_layout: vk::PFN_vkDestroyDescriptorSetLayout;
-    "vkDestroyPipelineLayout" => o::destroy_pipeline_layout: vk::PFN_vkDestroyPipelineLayout;
+    "vkDestroyPipelineLayout" => l::destroy_pipeline_layout: vk::PFN_vkDestroyPipelineLayout;
     "vkResetDescriptorPool" => o::reset_descriptor_pool: vk::PFN_vkResetDescriptorPool;
     "vkDestroyDescriptorPool" => o::destroy_descriptor_pool: vk::PFN_vkDestroyDescriptorPool;
     "vkAllocateDescriptorSets" => o::allocate_descriptor_sets: vk::PFN_vkAllocateDescriptorSets;
@@ -55,7 +63,7 @@ hooks! { find;
     "vkBindImageMemory2" | "vkBindImageMemory2KHR" => i::bind_image_memory2: vk::PFN_vkBindImageMemory2;
     "vkCreateImageView" => i::create_image_view: vk::PFN_vkCreateImageView;
     "vkDestroyImageView" => i::destroy_image_view: vk::PFN_vkDestroyImageView;
-    "vkCreatePipelineLayout" => t::create_pipeline_layout: vk::PFN_vkCreatePipelineLayout;
+    "vkCreatePipelineLayout" => l::create_pipeline_layout: vk::PFN_vkCreatePipelineLayout;
     "vkCreateDescriptorUpdateTemplate" | "vkCreateDescriptorUpdateTemplateKHR" =>
         t::create_descriptor_update_template: vk::PFN_vkCreateDescriptorUpdateTemplate;
     "vkDestroyDescriptorUpdateTemplate" | "vkDestroyDescriptorUpdateTemplateKHR" =>

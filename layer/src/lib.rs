@@ -29,12 +29,15 @@ mod handles;
 mod hooks;
 mod images;
 mod journal;
+mod layouts;
 pub mod manifest;
+mod mappings;
 mod memory;
 mod next;
 #[cfg(test)]
 mod no_lock;
 mod objects;
+pub mod output;
 mod pipelines;
 mod pushes;
 mod recorder;

@@ -3,9 +3,12 @@
 //! Two buffers may share an allocation, so every range that the tracker sees is a place in an allocation. What can't
 //! be placed is `Range::Anywhere`, which overlaps everything: sparse buffers, buffers bound in a way that this layer
 //! does not read. Imported and exported memory is one class that conflicts within itself, since two allocations of a
-//! process may be the same bytes (docs/semantics.md, rule 10).
+//! process may be the same bytes (docs/semantics.md, rule 10). An import of a host pointer may be the bytes of any
+//! allocation that the host has mapped, exported or not, so that it is anywhere unless its range was seen to be none of
+//! those; and so is memory whose create info says something that this layer has not heard of.
 
 use crate::abi::chain;
+use crate::mappings::Mappings;
 use ash::vk;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,29 +20,81 @@ pub const EXTERNAL: MemoryId = MemoryId(0);
 /// One `VkDeviceMemory`.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    id: MemoryId,
+    /// `None` where it may be the bytes of any other allocation.
+    id: Option<MemoryId>,
+    /// No two allocations of a process have the same.
+    serial: u64,
+    size: u64,
+}
+
+/// What a member of an allocation's list makes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Sharing {
+    /// Its bytes are its own.
+    Own,
+    /// Other imports and exports may be the same bytes.
+    External,
+    /// So may any allocation.
+    Anywhere,
+}
+
+impl Sharing {
+    /// # Safety
+    ///
+    /// The member must be one of a valid list.
+    unsafe fn of(member: crate::abi::Chained, size: u64, mappings: &Mappings) -> Sharing {
+        use vk::StructureType as Type;
+        match member.s_type() {
+            Type::MEMORY_ALLOCATE_FLAGS_INFO
+            | Type::MEMORY_DEDICATED_ALLOCATE_INFO
+            | Type::MEMORY_PRIORITY_ALLOCATE_INFO_EXT
+            | Type::MEMORY_OPAQUE_CAPTURE_ADDRESS_ALLOCATE_INFO => Sharing::Own,
+            Type::EXPORT_MEMORY_ALLOCATE_INFO => {
+                let exported = member.get::<vk::ExportMemoryAllocateInfo<'_>>();
+                match exported.is_some_and(|e| e.handle_types.is_empty()) {
+                    true => Sharing::Own,
+                    false => Sharing::External,
+                }
+            }
+            Type::IMPORT_MEMORY_HOST_POINTER_INFO_EXT => {
+                let free = member.get::<vk::ImportMemoryHostPointerInfoEXT<'_>>().is_some_and(|import| {
+                    import.handle_type == vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT
+                        && !mappings.meet(import.p_host_pointer as u64, size)
+                });
+                if free { Sharing::External } else { Sharing::Anywhere }
+            }
+            Type::IMPORT_MEMORY_FD_INFO_KHR
+            | Type::IMPORT_MEMORY_WIN32_HANDLE_INFO_KHR
+            | Type::IMPORT_MEMORY_WIN32_HANDLE_INFO_NV
+            | Type::EXPORT_MEMORY_WIN32_HANDLE_INFO_KHR
+            | Type::EXPORT_MEMORY_WIN32_HANDLE_INFO_NV
+            | Type::EXPORT_MEMORY_ALLOCATE_INFO_NV
+            | Type::IMPORT_ANDROID_HARDWARE_BUFFER_INFO_ANDROID
+            | Type::IMPORT_MEMORY_ZIRCON_HANDLE_INFO_FUCHSIA
+            | Type::IMPORT_MEMORY_BUFFER_COLLECTION_FUCHSIA
+            | Type::IMPORT_SCREEN_BUFFER_INFO_QNX => Sharing::External,
+            _ => Sharing::Anywhere,
+        }
+    }
 }
 
 impl Memory {
-    /// The record of an allocation made with `info`.
+    /// The record of an allocation made with `info`, while the host has `mappings`.
     ///
     /// # Safety
     ///
     /// `info`'s `pNext` list must be valid.
-    pub unsafe fn new(info: &vk::MemoryAllocateInfo<'_>) -> Memory {
+    pub unsafe fn new(info: &vk::MemoryAllocateInfo<'_>, mappings: &Mappings) -> Memory {
         static NEXT: AtomicU64 = AtomicU64::new(EXTERNAL.0 + 1);
-        // SAFETY: by the caller. A structure that is not known to be harmless may import or export.
-        let shared = unsafe { chain(info.p_next) }.any(|c| {
-            !matches!(
-                c.s_type(),
-                vk::StructureType::MEMORY_ALLOCATE_FLAGS_INFO
-                    | vk::StructureType::MEMORY_DEDICATED_ALLOCATE_INFO
-                    | vk::StructureType::MEMORY_PRIORITY_ALLOCATE_INFO_EXT
-                    | vk::StructureType::MEMORY_OPAQUE_CAPTURE_ADDRESS_ALLOCATE_INFO
-            ) && !c.get::<vk::ExportMemoryAllocateInfo<'_>>().is_some_and(|e| e.handle_types.is_empty())
-        });
-        let id = if shared { EXTERNAL } else { MemoryId(NEXT.fetch_add(1, Ordering::Relaxed)) };
-        Memory { id }
+        let (serial, size) = (NEXT.fetch_add(1, Ordering::Relaxed), info.allocation_size);
+        // SAFETY: by the caller.
+        let sharing = unsafe { chain(info.p_next).map(|c| Sharing::of(c, size, mappings)) }.max();
+        let id = match sharing.unwrap_or(Sharing::Own) {
+            Sharing::Own => Some(MemoryId(serial)),
+            Sharing::External => Some(EXTERNAL),
+            Sharing::Anywhere => None,
+        };
+        Memory { id, serial, size }
     }
 }
 
@@ -114,13 +169,26 @@ impl Extent {
 impl Memory {
     /// Its identity; `None` where it may be the same bytes as another allocation.
     pub fn id(&self) -> Option<MemoryId> {
-        (self.id != EXTERNAL).then_some(self.id)
+        self.id.filter(|id| *id != EXTERNAL)
+    }
+
+    /// A number that no other allocation of the process has, whether its bytes are its own or not.
+    pub fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
     }
 
     /// The `size` bytes from `offset` on, as an image's.
     pub fn extent(&self, offset: u64, size: u64) -> Extent {
         let buffer = (offset, offset.saturating_add(size));
-        Extent::Bytes { memory: self.id, start: offset, size: Some(size), buffer }
+        match self.id {
+            Some(memory) => Extent::Bytes { memory, start: offset, size: Some(size), buffer },
+            None => Extent::Anywhere,
+        }
     }
 }
 
@@ -157,17 +225,25 @@ impl Buffer {
         let _ = self.place.set(place);
     }
 
+    /// The serial number of the memory that it is bound to; `None` where that is not known.
+    pub fn memory(&self) -> Option<u64> {
+        match self.place.get() {
+            Some(Place::At { memory, .. }) => Some(memory.serial),
+            Some(Place::Unknown) | None => None,
+        }
+    }
+
     /// The bytes `offset..offset + size` of the buffer; `None` reaches to its end.
     #[inline]
     pub fn extent(&self, offset: u64, size: Option<u64>) -> Extent {
         match self.place.get() {
-            Some(Place::At { memory, offset: base }) => Extent::Bytes {
-                memory: memory.id,
+            Some(Place::At { memory: Memory { id: Some(memory), .. }, offset: base }) => Extent::Bytes {
+                memory: *memory,
                 start: base.saturating_add(offset),
                 size,
                 buffer: (*base, base.saturating_add(self.size)),
             },
-            Some(Place::Unknown) | None => Extent::Anywhere,
+            Some(_) | None => Extent::Anywhere,
         }
     }
 
@@ -192,8 +268,12 @@ mod tests {
     use super::*;
 
     fn memory() -> Memory {
-        // SAFETY: no pNext list.
-        unsafe { Memory::new(&vk::MemoryAllocateInfo::default()) }
+        with(&vk::MemoryAllocateInfo::default())
+    }
+
+    fn with(info: &vk::MemoryAllocateInfo<'_>) -> Memory {
+        // SAFETY: the tests' lists are valid.
+        unsafe { Memory::new(info, &Mappings::default()) }
     }
 
     fn whole(buffer: &Buffer) -> Range {
@@ -235,8 +315,7 @@ mod tests {
         let mut export = vk::ExportMemoryAllocateInfo::default()
             .handle_types(vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD);
         let info = vk::MemoryAllocateInfo::default().push_next(&mut export);
-        // SAFETY: the list is the one built above.
-        let (one, two) = unsafe { (Memory::new(&info), Memory::new(&info)) };
+        let (one, two) = (with(&info), with(&info));
         let (a, b, c) = (buffer(16), buffer(16), buffer(16));
         a.bind(Some(one), 0);
         b.bind(Some(two), 4096);
@@ -246,11 +325,50 @@ mod tests {
 
         let mut none = vk::ExportMemoryAllocateInfo::default();
         let info = vk::MemoryAllocateInfo::default().push_next(&mut none);
-        // SAFETY: as above.
-        let private = unsafe { Memory::new(&info) };
+        let private = with(&info);
         let d = buffer(16);
         d.bind(Some(private), 0);
         assert!(!whole(&a).overlaps(&whole(&d)), "an export of no handle type exports nothing");
+    }
+
+    #[test]
+    fn a_host_pointer_is_anywhere_unless_it_was_seen_to_be_no_mapping() {
+        type Handle = vk::ExternalMemoryHandleTypeFlags;
+        let mappings = Mappings::default();
+        mappings.mapped(memory().serial(), 0x1_0000, 0x1000);
+        let import = |handle_type, at: u64| {
+            let mut import = vk::ImportMemoryHostPointerInfoEXT::default()
+                .handle_type(handle_type)
+                .host_pointer(std::ptr::without_provenance_mut(at as usize));
+            let info = vk::MemoryAllocateInfo::default().allocation_size(0x1000).push_next(&mut import);
+            // SAFETY: the list is the one built above.
+            let imported = unsafe { Memory::new(&info, &mappings) };
+            let buffer = buffer(256);
+            buffer.bind(Some(imported), 0);
+            whole(&buffer)
+        };
+        let other = buffer(256);
+        other.bind(Some(memory()), 0);
+        let other = whole(&other);
+        assert!(import(Handle::HOST_ALLOCATION_EXT, 0x1_0800).overlaps(&other), "within what is mapped");
+        assert!(import(Handle::HOST_ALLOCATION_EXT, 0x0_f800).overlaps(&other), "into what is mapped");
+        assert!(!import(Handle::HOST_ALLOCATION_EXT, 0x1_1000).overlaps(&other), "behind it");
+        assert!(
+            import(Handle::HOST_MAPPED_FOREIGN_MEMORY_EXT, 0x9_0000).overlaps(&other),
+            "mapped elsewhere"
+        );
+        let one = import(Handle::HOST_ALLOCATION_EXT, 0x1_1000);
+        assert!(one.overlaps(&import(Handle::HOST_ALLOCATION_EXT, 0x9_0000)), "imports meet one another");
+    }
+
+    #[test]
+    fn an_allocation_that_says_more_than_is_read_is_anywhere() {
+        let strange =
+            vk::BaseInStructure { s_type: vk::StructureType::from_raw(0x7000_0001), ..Default::default() };
+        let info = vk::MemoryAllocateInfo { p_next: (&raw const strange).cast(), ..Default::default() };
+        let odd = buffer(16);
+        odd.bind(Some(with(&info)), 0);
+        assert_eq!(whole(&odd), Range::Anywhere);
     }
 
     #[test]

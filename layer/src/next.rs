@@ -60,6 +60,12 @@ next_functions! {
     queue_submit2: vk::PFN_vkQueueSubmit2 = "vkQueueSubmit2" | "vkQueueSubmit2KHR";
     allocate_memory: vk::PFN_vkAllocateMemory = "vkAllocateMemory";
     free_memory: vk::PFN_vkFreeMemory = "vkFreeMemory";
+    map_memory: vk::PFN_vkMapMemory = "vkMapMemory";
+    map_memory2: vk::PFN_vkMapMemory2KHR = "vkMapMemory2" | "vkMapMemory2KHR";
+    unmap_memory: vk::PFN_vkUnmapMemory = "vkUnmapMemory";
+    unmap_memory2: vk::PFN_vkUnmapMemory2KHR = "vkUnmapMemory2" | "vkUnmapMemory2KHR";
+    get_descriptor_set_host_mapping: vk::PFN_vkGetDescriptorSetHostMappingVALVE =
+        "vkGetDescriptorSetHostMappingVALVE";
     create_buffer: vk::PFN_vkCreateBuffer = "vkCreateBuffer";
     destroy_buffer: vk::PFN_vkDestroyBuffer = "vkDestroyBuffer";
     bind_buffer_memory: vk::PFN_vkBindBufferMemory = "vkBindBufferMemory";

@@ -6,7 +6,7 @@
 
 use crate::abi::{DispatchKey, chain, slice};
 use crate::context::catch;
-use crate::descriptors::{Set, SetLayout};
+use crate::descriptors::{Definition, Set, SetLayout};
 use crate::device::{CommandBuffer, Device, registry};
 use crate::exclusive::Exclusive;
 use crate::memory::{Buffer, BufferView, Memory, size_of_range};
@@ -81,11 +81,12 @@ pub unsafe extern "system" fn destroy_device(device: vk::Device, allocator: Allo
             Some(())
         });
         known.replay.end();
-        if let Some(destroy) = known.next.destroy_pipeline_layout {
-            for layout in known.retired_layouts.lock().drain(..) {
-                destroy(device, layout, std::ptr::null());
-            }
-        }
+        catch(|| {
+            // What an application leaves alive may refer to objects of the layer's own, which must go before the device.
+            registry().command_buffers.remove_if(|c| c.device.key == known.key);
+            known.let_go();
+            Some(())
+        });
         if let Some(destroy) = known.next.destroy_device {
             destroy(device, allocator);
         }
@@ -99,7 +100,7 @@ pub unsafe extern "system" fn allocate_memory(
     memory: *mut vk::DeviceMemory,
 ) -> vk::Result {
     create!(device.allocate_memory(info, allocator, memory), |d| {
-        let record = Memory::new(&*info);
+        let record = Memory::new(&*info, &d.mappings);
         d.memories.insert(*memory, record);
         d.replay.allocated(d, *memory, record, &*info);
     })
@@ -112,6 +113,8 @@ pub unsafe extern "system" fn free_memory(
 ) {
     destroy!(device.free_memory(memory, allocator), |d| {
         if let Some(record) = d.memories.remove(memory) {
+            d.mappings.unmapped(record.serial());
+            d.addresses.freed(record.serial());
             d.replay.freed(&record);
         }
     })
@@ -184,7 +187,8 @@ pub unsafe extern "system" fn get_buffer_device_address(
                 if let Some(capture) = &known.capture {
                     capture.address(address, record.size());
                 }
-                known.addresses.told(buffer, address, record.size(), record.extent(0, None));
+                let bytes = (record.memory(), record.extent(0, None));
+                known.addresses.found(buffer, address, record.size(), bytes);
                 Some(())
             });
         }
@@ -223,26 +227,54 @@ pub unsafe extern "system" fn create_descriptor_set_layout(
     layout: *mut vk::DescriptorSetLayout,
 ) -> vk::Result {
     create!(device.create_descriptor_set_layout(info, allocator, layout), |d| {
-        let info = &*info;
-        let flags = chain(info.p_next)
-            .find_map(|c| {
-                c.get::<vk::DescriptorSetLayoutBindingFlagsCreateInfo<'_>>().map(|f| {
-                    slice(f.p_binding_flags, f.binding_count)
-                        .iter()
-                        .fold(vk::DescriptorBindingFlags::empty(), |a, b| a | *b)
-                })
-            })
-            .unwrap_or_default();
-        let late = vk::DescriptorBindingFlags::UPDATE_AFTER_BIND
-            | vk::DescriptorBindingFlags::UPDATE_UNUSED_WHILE_PENDING;
-        let bindings: Vec<_> = slice(info.p_bindings, info.binding_count)
-            .iter()
-            .map(|b| (b.binding, b.descriptor_type, b.descriptor_count))
-            .collect();
-        let update_after_bind = flags.intersects(late)
-            || info.flags.contains(vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL);
-        d.set_layouts.insert(*layout, Arc::new(SetLayout::new(&bindings, update_after_bind)));
+        d.set_layouts.insert(*layout, Arc::new(set_layout(&*info)));
     })
+}
+
+/// The record of a set layout made with `info`.
+///
+/// # Safety
+///
+/// `info` must be valid.
+unsafe fn set_layout(info: &vk::DescriptorSetLayoutCreateInfo<'_>) -> SetLayout {
+    type Flags = vk::DescriptorBindingFlags;
+    let (mut of_binding, mut readable): (&[Flags], bool) = (&[], true);
+    // SAFETY: by the caller; "if bindingCount is zero or if this structure is not included in the pNext chain, the
+    // VkDescriptorBindingFlags for each descriptor set layout binding is considered to be zero".
+    let listed = unsafe {
+        for member in chain(info.p_next) {
+            match member.get::<vk::DescriptorSetLayoutBindingFlagsCreateInfo<'_>>() {
+                Some(flags) => of_binding = slice(flags.p_binding_flags, flags.binding_count),
+                None => readable = false,
+            }
+        }
+        slice(info.p_bindings, info.binding_count)
+    };
+    let mut bindings: Vec<_> = listed
+        .iter()
+        .enumerate()
+        .map(|(at, binding)| (binding, of_binding.get(at).copied().unwrap_or_default()))
+        .collect();
+    bindings.sort_by_key(|(binding, _)| binding.binding);
+    // Immutable samplers are ignored for all other types, so that the pointer may be anything there.
+    let samplers = |b: &vk::DescriptorSetLayoutBinding<'_>| match b.descriptor_type {
+        // SAFETY: by the caller; for these types it is null, or has one for each descriptor.
+        vk::DescriptorType::SAMPLER | vk::DescriptorType::COMBINED_IMAGE_SAMPLER => unsafe {
+            slice(b.p_immutable_samplers, b.descriptor_count).to_vec()
+        },
+        _ => Vec::new(),
+    };
+    let definition = Definition {
+        flags: info.flags,
+        bindings: bindings.iter().map(|(b, _)| (b.binding, b.descriptor_type, b.descriptor_count)).collect(),
+        details: bindings.iter().map(|(b, flags)| (b.stage_flags, *flags)).collect(),
+        samplers: bindings.iter().map(|(b, _)| samplers(b)).collect(),
+    };
+    let late = Flags::UPDATE_AFTER_BIND | Flags::UPDATE_UNUSED_WHILE_PENDING;
+    let update_after_bind = definition.details.iter().any(|(_, flags)| flags.intersects(late))
+        || info.flags.contains(vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL);
+    let layout = SetLayout::new(&definition.bindings, update_after_bind);
+    layout.flagged(&definition.details).defined(readable.then_some(definition))
 }
 
 pub unsafe extern "system" fn destroy_descriptor_set_layout(
@@ -253,27 +285,6 @@ pub unsafe extern "system" fn destroy_descriptor_set_layout(
     destroy!(device.destroy_descriptor_set_layout(layout, allocator), |d| {
         d.set_layouts.remove(layout);
     })
-}
-
-pub unsafe extern "system" fn destroy_pipeline_layout(
-    device: vk::Device,
-    layout: vk::PipelineLayout,
-    allocator: Allocator<'_>,
-) {
-    // SAFETY: the application's own arguments, passed on.
-    unsafe {
-        let Some(known) = device_of(device) else { return };
-        catch(|| {
-            known.pipeline_layouts.remove(layout);
-            Some(())
-        });
-        if known.keeps_bindings() && layout != vk::PipelineLayout::null() {
-            // A held dispatch may have to bind with it: it lives until the device dies.
-            known.retired_layouts.lock().push(layout);
-        } else if let Some(destroy) = known.next.destroy_pipeline_layout {
-            destroy(device, layout, allocator);
-        }
-    }
 }
 
 /// Forgets all sets of a pool.
@@ -308,13 +319,19 @@ pub unsafe extern "system" fn allocate_descriptor_sets(
         let info = &*info;
         let layouts = slice(info.p_set_layouts, info.descriptor_set_count);
         let sets = slice(sets, info.descriptor_set_count);
-        for (set, layout) in sets.iter().zip(layouts) {
+        // Without this structure, or with a count of 0 in it, "the variable lengths are considered to be zero".
+        let of = |c: &vk::DescriptorSetVariableDescriptorCountAllocateInfo<'_>| {
+            slice(c.p_descriptor_counts, c.descriptor_set_count)
+        };
+        let counts = chain(info.p_next).find_map(|c| c.get().map(of)).unwrap_or_default();
+        for (number, (set, layout)) in sets.iter().zip(layouts).enumerate() {
+            let count = counts.get(number).copied().unwrap_or(0);
             match d.set_layouts.get(*layout) {
-                Some(layout) => drop(d.sets.insert(*set, Set::new(layout.clone()))),
+                Some(layout) => drop(d.sets.insert(*set, Set::with_count(layout.clone(), count))),
                 None => drop(d.sets.remove(*set)),
             }
         }
-        d.pools.lock().entry(info.descriptor_pool.as_raw()).or_default().extend_from_slice(sets);
+        d.pools.lock().entry(info.descriptor_pool.as_raw()).or_default().extend(sets);
     })
 }
 
@@ -325,12 +342,11 @@ pub unsafe extern "system" fn free_descriptor_sets(
     sets: *const vk::DescriptorSet,
 ) -> vk::Result {
     destroy!(device.free_descriptor_sets(pool, count, sets), |d| {
-        let freed = slice(sets, count);
+        let (mut pools, freed) = (d.pools.lock(), slice(sets, count));
+        let mut of_pool = pools.get_mut(&pool.as_raw());
         for set in freed {
             d.sets.remove(*set);
-        }
-        if let Some(of_pool) = d.pools.lock().get_mut(&pool.as_raw()) {
-            of_pool.retain(|s| !freed.contains(s));
+            of_pool.as_mut().map(|sets| sets.remove(set));
         }
     })
 }
@@ -371,6 +387,17 @@ pub unsafe extern "system" fn update_descriptor_set_with_template(
                 None => set.taint(),
             }
         }
+    })
+}
+
+pub unsafe extern "system" fn get_descriptor_set_host_mapping(
+    device: vk::Device,
+    set: vk::DescriptorSet,
+    data: *mut *mut c_void,
+) {
+    destroy!(device.get_descriptor_set_host_mapping(set, data), |d| {
+        // From here on the host writes descriptors past every call: the set is as one that was never seen.
+        d.sets.remove(set);
     })
 }
 
@@ -523,7 +550,8 @@ pub unsafe extern "system" fn allocate_command_buffers(
                     let state = Exclusive::new(device.new_state());
                     let finished = Mutex::default();
                     let family = device.families.get(info.command_pool).copied();
-                    let record = CommandBuffer { device, pool, family, state, finished };
+                    let level = info.level;
+                    let record = CommandBuffer { device, pool, level, family, state, finished };
                     registry().command_buffers.insert(*buffer, record);
                 }
                 Some(())

@@ -64,6 +64,56 @@ unsafe fn specialization(info: *const vk::SpecializationInfo<'_>) -> Specializat
     Specialization::from_entries(entries, data)
 }
 
+/// The module of a stage.
+enum Code<'m> {
+    /// Made before.
+    Made(&'m ShaderModule),
+    /// It came with the stage (maintenance5), which counts where no other is named.
+    Inline(ShaderModule),
+}
+
+impl Code<'_> {
+    fn get(&self) -> &ShaderModule {
+        match self {
+            Code::Made(module) => module,
+            Code::Inline(module) => module,
+        }
+    }
+}
+
+/// What a stage runs.
+struct Source<'m> {
+    module: Code<'m>,
+    /// Of its entry point.
+    name: &'m str,
+    constants: Specialization,
+}
+
+impl<'m> Source<'m> {
+    /// Reads a stage; `None` where its code was not seen.
+    ///
+    /// # Safety
+    ///
+    /// The stage must be one of which nothing is ignored, and valid.
+    unsafe fn of(
+        stage: &vk::PipelineShaderStageCreateInfo<'m>,
+        find: impl Fn(vk::ShaderModule) -> Option<&'m ShaderModule>,
+    ) -> Option<Source<'m>> {
+        // SAFETY: by the caller; the name is a valid C string.
+        unsafe {
+            let module =
+                match stage.module == vk::ShaderModule::null() {
+                    false => Code::Made(find(stage.module)?),
+                    true => Code::Inline(chain(stage.p_next).find_map(|c| {
+                        c.get::<vk::ShaderModuleCreateInfo<'_>>().map(|i| ShaderModule::new(i))
+                    })?),
+                };
+            let name = (!stage.p_name.is_null()).then(|| CStr::from_ptr(stage.p_name))?.to_str().ok()?;
+            Some(Source { module, name, constants: specialization(stage.p_specialization_info) })
+        }
+    }
+}
+
 /// One compute pipeline.
 #[derive(Debug)]
 pub struct Pipeline {
@@ -155,36 +205,27 @@ impl Pipeline {
     ///
     /// `info` must be valid, with all that it points to.
     pub unsafe fn new<'m>(
-        info: &vk::ComputePipelineCreateInfo<'_>,
+        info: &vk::ComputePipelineCreateInfo<'m>,
         module: impl Fn(vk::ShaderModule) -> Option<&'m ShaderModule>,
         device: &Device,
     ) -> Pipeline {
         let stage = &info.stage;
-        // SAFETY: by the caller; the name is a valid C string.
-        let (name, inline, robust) = unsafe {
-            let name = (!stage.p_name.is_null()).then(|| CStr::from_ptr(stage.p_name));
-            // maintenance5: the code may come with the stage.
-            let inline = chain(stage.p_next)
-                .find_map(|c| c.get::<vk::ShaderModuleCreateInfo<'_>>().map(|i| ShaderModule::new(i)));
-            (name, inline, robust_writes(stage.p_next).or(robust_writes(info.p_next)))
-        };
-        let module = match stage.module == vk::ShaderModule::null() {
-            true => inline.as_ref(),
-            false => module(stage.module),
-        };
         // SAFETY: by the caller.
-        let plain = unsafe { is_plain(info) };
-        let named = module.filter(|_| plain).zip(name.and_then(|name| name.to_str().ok()));
+        let robust = unsafe { robust_writes(stage.p_next).or(robust_writes(info.p_next)) };
+        // Of a pipeline made from binaries, module, name and constants are ignored, and may be anything: nothing of a
+        // stage is looked at before it is known that it counts.
         // SAFETY: by the caller.
-        let constants = unsafe { specialization(stage.p_specialization_info) };
-        let (shader, tight) = match named {
-            Some((module, name)) => reflected(module, name, &constants, device.is_tight()),
+        let source = unsafe { is_plain(info).then(|| Source::of(stage, module)).flatten() };
+        let (shader, tight) = match &source {
+            Some(Source { module, name, constants }) => {
+                reflected(module.get(), name, constants, device.is_tight())
+            }
             None => (None, None),
         };
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        if let Some((capture, (module, name))) = device.capture.as_ref().zip(named) {
-            capture.pipeline(number, &module.words, name, &constants);
+        if let Some((capture, source)) = device.capture.as_ref().zip(source.as_ref()) {
+            capture.pipeline(number, &source.module.get().words, source.name, &source.constants);
         }
         let single =
             shader.iter().flat_map(|shader| &shader.bindings).map(crate::footprint::single).collect();

@@ -5,7 +5,7 @@
 //! the set. Nothing held back is moved across a push, since the layer could not push again what was pushed before.
 
 use crate::abi::slice;
-use crate::commands::bind_compute_sets;
+use crate::commands::{bind_compute_sets, push_constants};
 use crate::context::{Context, context};
 use crate::descriptors::Set;
 use crate::footprint::BoundSet;
@@ -21,10 +21,7 @@ use std::sync::Arc;
 unsafe fn push(context: &Context<'_>, (layout, number): (vk::PipelineLayout, u32), write: impl FnOnce(&Set)) {
     let device = context.device;
     context.with(|state| {
-        context.settle(state);
-        if let Some(segment) = &mut state.segment {
-            segment.close();
-        }
+        context.stop_holding(state);
         let number = number as usize;
         let sets = &mut state.recorder.bound.sets;
         if sets.len() <= number {
@@ -32,18 +29,19 @@ unsafe fn push(context: &Context<'_>, (layout, number): (vk::PipelineLayout, u32
         }
         // SAFETY: by the caller.
         let known = unsafe { device.pipeline_layouts.get(layout) };
-        let Some(set_layout) = known.and_then(|l| l.0.get(number)?.as_ref()) else {
+        let Some(set_layout) = known.and_then(|l| l.set(number)) else {
             sets[number] = None;
             return;
         };
-        // What was pushed before stays where this push does not reach, as long as the layout is the same.
+        // What was pushed before stays where this push does not reach, as long as the set is made alike; the handle of its
+        // layout says nothing. If it is not, or if it can't be told, what this push does not reach may be anything.
         let before = sets[number].take().and_then(|s| s.pushed);
-        let set = match before.filter(|s| Arc::ptr_eq(&s.layout, set_layout)) {
+        let set = match before.filter(|s| s.layout.is_laid_out_as(set_layout)) {
             Some(set) => set,
-            None => Arc::new(Set::new(set_layout.clone())),
+            None => Arc::new(Set::unknown(set_layout.clone())),
         };
         write(&set);
-        sets[number] = Some(BoundSet::pushed(set, layout));
+        sets[number] = Some(BoundSet::pushed(set));
     });
 }
 
@@ -181,28 +179,9 @@ pub unsafe extern "system" fn cmd_push_constants2(
     // SAFETY: the application's own arguments, read and passed on.
     unsafe {
         let Some(context) = context(buffer) else { return };
-        let compute = (*info).stage_flags.contains(vk::ShaderStageFlags::COMPUTE);
-        let keeps = compute && context.device.keeps_push_constants();
-        if keeps || context.device.keeps_bindings() {
-            context.with(|state| {
-                if keeps {
-                    let of = &*info;
-                    state.recorder.bound.push(of.offset, slice(of.p_values.cast(), of.size));
-                }
-                if (*info).layout == vk::PipelineLayout::null() {
-                    context.settle(state);
-                }
-                let Some(segment) = &mut state.segment else { return };
-                let of = &*info;
-                match of.layout == vk::PipelineLayout::null() {
-                    // The layout is in the list: these constants can't be pushed again by the first version.
-                    true => segment.close(),
-                    false => {
-                        segment.push(of.layout, of.stage_flags, of.offset, slice(of.p_values.cast(), of.size))
-                    }
-                }
-            });
-        }
+        let of = &*info;
+        // A layout may come in the list, in place of a handle; that one is not known.
+        push_constants(&context, of.layout, of.stage_flags, (of.offset, slice(of.p_values.cast(), of.size)));
         if let Some(push) = context.device.next.cmd_push_constants2 {
             push(buffer, info);
         }

@@ -83,6 +83,8 @@ pub struct Recorder {
     rules: Rules,
     /// Inside rendering, where barriers are another thing and pass through.
     pub rendering: bool,
+    /// A command came of which nothing is known, so that it may be inside anything.
+    lost: bool,
     /// Where a predicate decides whether dispatches happen, and each of them reads it.
     pub conditional: bool,
     /// Everything but the barriers, which the planner counts.
@@ -119,6 +121,7 @@ impl Recorder {
             bound: Bound::default(),
             rules,
             rendering: false,
+            lost: false,
             conditional: false,
             counted: Counts::default(),
             executed: Counts::default(),
@@ -137,6 +140,7 @@ impl Recorder {
         self.each().for_each(Planner::reset);
         self.bound.clear();
         self.rendering = false;
+        self.lost = false;
         self.conditional = false;
         self.counted = Counts::default();
         self.executed = Counts::default();
@@ -154,6 +158,21 @@ impl Recorder {
     /// [`Recorder::end`].
     pub fn holds(&self) -> bool {
         self.planner.holds()
+    }
+
+    /// What comes next can't be held back: until the command buffer ends, each operation and barrier is decided when it is
+    /// recorded. [`Recorder::take_plan`] says what to issue of what was held.
+    pub fn stop_holding(&mut self) {
+        self.each().for_each(Planner::stop_holding);
+    }
+
+    /// A command came of which nothing is known. It may have bound anything and begun anything: what is bound is unknown until
+    /// it is bound again, and until the command buffer ends barriers may be inside rendering and dispatches under a
+    /// predicate.
+    pub fn lose_track(&mut self) {
+        self.bound.clear();
+        self.lost = true;
+        self.conditional = true;
     }
 
     /// Whether the stretch has become so long that it should end.
@@ -201,7 +220,7 @@ impl Recorder {
     /// The application asks for a barrier.
     #[inline]
     pub fn asked(&mut self, asked: Asked) -> Answer {
-        if self.rendering || asked.pass_through {
+        if self.rendering || self.lost || asked.pass_through {
             self.counted.barriers_passed_through += 1;
             let due = self.unknown();
             self.each().for_each(Planner::passed_through);

@@ -173,6 +173,14 @@ fn build(device: &Device, written_at: WrittenAt) -> Report {
             .notes
             .push("The mutation was counted from the device's creation: one barrier was lost in all.".into());
     }
+    let unheard = device.unheard_names();
+    if !unheard.is_empty() {
+        report.notes.push(format!(
+            "Called, and not known to this version of the layer: {}. After a command of these the rest of its command buffer, \
+             and after any other function of them every descriptor set, counts as unknown.",
+            unheard.join(", ")
+        ));
+    }
     report.notes.extend(device.warnings.iter().cloned());
     report.notes.extend(device.replay.refused_slices());
     report.layer_failed = device.has_failed();

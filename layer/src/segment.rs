@@ -14,8 +14,9 @@
 //! Nothing is ever held across anything but these operations and the binds between them: every other command
 //! releases first.
 
-use crate::bindings::{self, Bindings, Grid, Transfer};
+use crate::bindings::{self, Bindings, Grid, Transfer, Unsure};
 use crate::footprint::BoundSet;
+use crate::layouts::PipelineLayout;
 use crate::next::Next;
 use crate::replay::traits::Traits;
 use crate::script::{Action, Script};
@@ -99,22 +100,41 @@ impl Segment {
         self.state.pipeline = pipeline;
     }
 
-    /// The application bound sets; these are all that are bound now.
-    pub fn bind_sets(&mut self, sets: &[Option<BoundSet>]) {
+    /// The application binds sets from number `first` on.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsure`] where they, or what they leave bound, can't be bound again; then nothing has changed.
+    pub fn bind_sets(
+        &mut self,
+        first: usize,
+        sets: &[Option<BoundSet>],
+        layout: &Arc<PipelineLayout>,
+    ) -> Result<(), Unsure> {
+        self.state.bind_sets(first, sets, layout)?;
         self.shared = None;
-        self.state.sets = sets.to_vec();
+        Ok(())
     }
 
-    /// The application pushes constants.
+    /// The application pushes constants. Returns false where they can't be pushed again; then nothing has changed.
     pub fn push(
         &mut self,
-        layout: vk::PipelineLayout,
+        layout: &Arc<PipelineLayout>,
         stages: vk::ShaderStageFlags,
         offset: u32,
         bytes: &[u8],
-    ) {
+    ) -> bool {
+        if layout.own().is_some() {
+            self.shared = None;
+            self.state.push(layout.clone(), stages, offset, bytes);
+        }
+        layout.own().is_some()
+    }
+
+    /// What was bound is bound no more.
+    pub fn forget_bound(&mut self) {
         self.shared = None;
-        self.state.push(layout, stages, offset, bytes);
+        self.state = Bindings::default();
     }
 
     /// Something is bound that can't be bound again from here (pushed descriptors, say): for the rest of the command

@@ -22,6 +22,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::output::Output;
 use zinc_hazard::Policy;
 pub use zinc_report::{OutOfBounds, Ranges};
 
@@ -79,6 +80,8 @@ pub struct Settings {
     pub granule: u64,
     /// The process has more rights than its caller: write nothing anywhere, not even warnings.
     pub silent: bool,
+    /// Where warnings and tables go.
+    pub output: Output,
 }
 
 impl Default for Settings {
@@ -100,6 +103,7 @@ impl Default for Settings {
             capture: None,
             granule: DEFAULT_GRANULE,
             silent: false,
+            output: Output::default(),
         }
     }
 }
@@ -117,7 +121,8 @@ impl Settings {
         if is_secure_process() || disabled {
             (Settings::inert(), Vec::new())
         } else {
-            Settings::from_environment(&elsewhere())
+            let (settings, warnings) = Settings::from_environment(&elsewhere());
+            (Settings { output: Output::keep(), ..settings }, warnings)
         }
     }
 
@@ -169,6 +174,7 @@ impl Settings {
             capture: reader.set(&var::CAPTURE).filter(|path| path != "off" && path != "0").map(PathBuf::from),
             granule: reader.text(&var::GRANULE, granule).unwrap_or(default.granule),
             silent: false,
+            output: default.output,
         };
         let mut warnings = reader.faults;
         if !warnings.is_empty() {

@@ -1,4 +1,4 @@
-//! Stubs for commands that the layer does not model.
+//! Stubs for commands that the layer does not model, and for functions of devices and queues that nobody has heard of.
 //!
 //! An application may record any of some three hundred `vkCmd*` functions, and tomorrow's extensions will bring more.
 //! Each may touch memory, so what is pending must be emitted before it (rules 2, 3 and 14). The layer knows none of
@@ -39,6 +39,10 @@ pub enum Effect {
     EndConditional,
     /// It binds compute state that the layer does not model. It touches no memory.
     Taint,
+    /// Nothing is known of it: as `Flush`, and it may have bound anything and begun anything.
+    Unheard,
+    /// It is not recorded, but a device's or a queue's, and nothing is known of it.
+    UnheardOfDevice,
 }
 
 /// Where the stubs of one device go on; 0 is "not asked for yet".
@@ -71,13 +75,15 @@ struct Names {
 /// The effects by index, as numbers. Stubs run once per draw in a graphics application: they take no lock.
 static EFFECTS: [AtomicU8; COUNT] = [const { AtomicU8::new(Effect::Flush as u8) }; COUNT];
 
-const EVERY_EFFECT: [Effect; 6] = [
+const EVERY_EFFECT: [Effect; 8] = [
     Effect::Flush,
     Effect::BeginRendering,
     Effect::EndRendering,
     Effect::BeginConditional,
     Effect::EndConditional,
     Effect::Taint,
+    Effect::Unheard,
+    Effect::UnheardOfDevice,
 ];
 
 fn effect_of(index: usize) -> Option<Effect> {
@@ -118,11 +124,20 @@ pub fn stub(name: &CStr, effect: Effect) -> Option<(usize, unsafe extern "system
 unsafe extern "C" fn zinc_barrier_before_unmodelled(buffer: vk::CommandBuffer, index: usize) -> usize {
     let effect = crate::context::catch(|| {
         let effect = effect_of(index)?;
+        if matches!(effect, Effect::Unheard | Effect::UnheardOfDevice) {
+            // SAFETY: a device, a queue or a command buffer: each begins with the table of its device.
+            let device = unsafe { crate::device::registry().device(DispatchKey::of(buffer)) }?;
+            let name = names().lock().known.get(index)?.clone();
+            device.unheard(&name.to_string_lossy(), effect == Effect::UnheardOfDevice);
+        }
+        if effect == Effect::UnheardOfDevice {
+            return Some(());
+        }
         // SAFETY: the buffer is the application's.
         unsafe { crate::commands::before_unmodelled(buffer, effect) };
         Some(())
     });
-    if effect.is_none() {
+    if effect.is_none() && effect_of(index) != Some(Effect::UnheardOfDevice) {
         // SAFETY: as above.
         unsafe { crate::commands::give_up(buffer) };
     }

@@ -7,22 +7,12 @@ use crate::abi::{chain, slice};
 use crate::context::catch;
 use crate::device::{Device, registry};
 use crate::objects::device_of;
+use crate::recorder::Finished;
 use crate::replay::Batch;
 use ash::vk;
 
 /// Adds what was submitted to the device's sums.
-fn count_submit(
-    device: &Device,
-    queue: vk::Queue,
-    batches: u32,
-    buffers: impl Iterator<Item = vk::CommandBuffer>,
-) {
-    device.submitted();
-    let finished: Vec<_> = buffers
-        // SAFETY: they are being submitted.
-        .filter_map(|buffer| unsafe { registry().command_buffers.get(buffer) })
-        .map(|record| record.finished.lock().clone())
-        .collect();
+fn count_submit(device: &Device, queue: vk::Queue, batches: u32, finished: Vec<Finished>) {
     if device.settings.audit {
         let journals: Vec<_> = finished.iter().filter_map(|recording| recording.journal.clone()).collect();
         device.settings.warn(device.audit.lock().submit(queue, &journals));
@@ -39,6 +29,38 @@ fn count_submit(
             *sums.would_emit.entry(policy).or_default() += counts;
         }
     }
+}
+
+/// Submits with `submit`, and counts what was submitted if the driver took it: what it refused was not executed.
+///
+/// What is read of the recordings is read before: once they are submitted, another thread may wait for them and record
+/// anew.
+fn counted<B: Iterator<Item = vk::CommandBuffer>>(
+    device: &Device,
+    queue: vk::Queue,
+    batches: u32,
+    buffers: impl FnOnce() -> B,
+    submit: impl FnOnce() -> vk::Result,
+) -> vk::Result {
+    let finished = catch(|| Some(recordings(buffers())));
+    device.submitted();
+    let result = submit();
+    if result == vk::Result::SUCCESS {
+        catch(|| {
+            count_submit(device, queue, batches, finished?);
+            Some(())
+        });
+    }
+    result
+}
+
+/// The recordings of command buffers that are about to be submitted.
+fn recordings(buffers: impl Iterator<Item = vk::CommandBuffer>) -> Vec<Finished> {
+    buffers
+        // SAFETY: they are being submitted.
+        .filter_map(|buffer| unsafe { registry().command_buffers.get(buffer) })
+        .map(|record| record.finished.lock().clone())
+        .collect()
 }
 
 /// Submits `batches`, or what the replay makes of them, with `submit`, which gets the command buffers of each.
@@ -81,14 +103,10 @@ pub unsafe extern "system" fn queue_submit(
         let Some(known) = device_of(queue) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
         let Some(submit) = known.next.queue_submit else { return vk::Result::ERROR_INITIALIZATION_FAILED };
         let infos = slice(submits, count);
-        catch(|| {
-            let buffers =
-                infos.iter().flat_map(|s| slice(s.p_command_buffers, s.command_buffer_count).iter().copied());
-            count_submit(known, queue, count, buffers);
-            Some(())
-        });
+        let buffers =
+            || infos.iter().flat_map(|s| slice(s.p_command_buffers, s.command_buffer_count).iter().copied());
         if !known.replay.is_on() {
-            return submit(queue, count, submits, fence);
+            return counted(known, queue, count, buffers, || submit(queue, count, submits, fence));
         }
         let (mut batches, mut from) = (Vec::new(), Vec::new());
         for (number, info) in infos.iter().enumerate() {
@@ -110,12 +128,14 @@ pub unsafe extern "system" fn queue_submit(
             batches.push(showing());
             from.push(vk::SubmitInfo::default());
         }
-        replayed(known, queue, batches, |batches| {
-            for (info, batch) in from.iter_mut().zip(batches) {
-                info.command_buffer_count = batch.buffers.len() as u32;
-                info.p_command_buffers = batch.buffers.as_ptr();
-            }
-            submit(queue, from.len() as u32, from.as_ptr(), fence)
+        counted(known, queue, count, buffers, || {
+            replayed(known, queue, batches, |batches| {
+                for (info, batch) in from.iter_mut().zip(batches) {
+                    info.command_buffer_count = batch.buffers.len() as u32;
+                    info.p_command_buffers = batch.buffers.as_ptr();
+                }
+                submit(queue, from.len() as u32, from.as_ptr(), fence)
+            })
         })
     }
 }
@@ -134,13 +154,9 @@ pub unsafe extern "system" fn queue_submit2(
         let commands = |info: &vk::SubmitInfo2<'_>| {
             buffers_of(info.p_command_buffer_infos, info.command_buffer_info_count)
         };
-        catch(|| {
-            let buffers = infos.iter().flat_map(&commands);
-            count_submit(known, queue, count, buffers);
-            Some(())
-        });
+        let buffers = || infos.iter().flat_map(&commands);
         if !known.replay.is_on() {
-            return submit(queue, count, submits, fence);
+            return counted(known, queue, count, buffers, || submit(queue, count, submits, fence));
         }
         let (mut batches, mut from) = (Vec::new(), Vec::new());
         for (number, info) in infos.iter().enumerate() {
@@ -165,23 +181,25 @@ pub unsafe extern "system" fn queue_submit2(
             batches.push(showing());
             from.push(vk::SubmitInfo2::default());
         }
-        replayed(known, queue, batches, |batches| {
-            let infos: Vec<Vec<_>> = batches
-                .iter()
-                .map(|batch| {
-                    let info = |buffer: &vk::CommandBuffer| {
-                        vk::CommandBufferSubmitInfo::default().command_buffer(*buffer)
-                    };
-                    batch.buffers.iter().map(info).collect()
-                })
-                .collect();
-            for ((info, batch), commands) in from.iter_mut().zip(batches).zip(&infos) {
-                if !batch.is_odd {
-                    info.command_buffer_info_count = commands.len() as u32;
-                    info.p_command_buffer_infos = commands.as_ptr();
+        counted(known, queue, count, buffers, || {
+            replayed(known, queue, batches, |batches| {
+                let infos: Vec<Vec<_>> = batches
+                    .iter()
+                    .map(|batch| {
+                        let info = |buffer: &vk::CommandBuffer| {
+                            vk::CommandBufferSubmitInfo::default().command_buffer(*buffer)
+                        };
+                        batch.buffers.iter().map(info).collect()
+                    })
+                    .collect();
+                for ((info, batch), commands) in from.iter_mut().zip(batches).zip(&infos) {
+                    if !batch.is_odd {
+                        info.command_buffer_info_count = commands.len() as u32;
+                        info.p_command_buffer_infos = commands.as_ptr();
+                    }
                 }
-            }
-            submit(queue, from.len() as u32, from.as_ptr(), fence)
+                submit(queue, from.len() as u32, from.as_ptr(), fence)
+            })
         })
     }
 }

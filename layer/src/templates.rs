@@ -1,17 +1,11 @@
-//! Pipeline layouts and descriptor update templates: what it takes to read a descriptor that arrives without its type.
+//! Descriptor update templates: what it takes to read a descriptor that arrives without its type.
 //!
-//! A template says where in the application's own memory the descriptors lie. A pushed set has no set layout but the one
-//! in the pipeline layout that it is pushed with.
+//! A template says where in the application's own memory the descriptors lie.
 
 use crate::abi::slice;
-use crate::descriptors::{Resolve, Set, SetLayout};
+use crate::descriptors::{Resolve, Set};
 use crate::objects::{Allocator, create, destroy};
 use ash::vk;
-use std::sync::Arc;
-
-/// One `VkPipelineLayout`: its set layouts by number, `None` where the creation was not seen.
-#[derive(Debug)]
-pub struct PipelineLayout(pub Vec<Option<Arc<SetLayout>>>);
 
 /// One `VkDescriptorUpdateTemplate`.
 #[derive(Debug)]
@@ -35,20 +29,6 @@ impl Template {
             unsafe { set.put(place, entry.descriptor_type, array, resolve) };
         }
     }
-}
-
-pub unsafe extern "system" fn create_pipeline_layout(
-    device: vk::Device,
-    info: *const vk::PipelineLayoutCreateInfo<'_>,
-    allocator: Allocator<'_>,
-    layout: *mut vk::PipelineLayout,
-) -> vk::Result {
-    create!(device.create_pipeline_layout(info, allocator, layout), |d| {
-        let info = &*info;
-        let sets = slice(info.p_set_layouts, info.set_layout_count);
-        let sets = sets.iter().map(|set| d.set_layouts.get(*set).cloned()).collect();
-        d.pipeline_layouts.insert(*layout, PipelineLayout(sets));
-    })
 }
 
 pub unsafe extern "system" fn create_descriptor_update_template(

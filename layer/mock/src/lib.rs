@@ -16,6 +16,7 @@
 
 mod created;
 mod faults;
+mod layouts;
 mod log;
 mod physical;
 pub mod shader;
@@ -23,6 +24,7 @@ pub mod shader;
 use ash::vk::{self, Handle};
 pub use created::{Created, created_with};
 pub use faults::{fail_after, lose_device, recycle_handles};
+pub use layouts::{PipelineLayouts, pipeline_layouts, sets_of_layout};
 pub use log::{Call, calls, start_log};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
@@ -144,6 +146,8 @@ fn find(name: &CStr) -> vk::PFN_vkVoidFunction {
         "vkGetDeviceQueue2" => void!(queue2),
         "vkCreateComputePipelines" | "vkCreateGraphicsPipelines" => void!(create_pipelines),
         "vkCreateShadersEXT" => void!(create_shaders),
+        "vkCreatePipelineLayout" => void!(layouts::create),
+        "vkDestroyPipelineLayout" => void!(layouts::destroy),
         "vkAllocateMemory" => void!(create),
         "vkFreeMemory" => void!(faults::destroy),
         "vkDestroyCommandPool" => void!(faults::destroy_command_pool),

@@ -19,6 +19,17 @@ pub enum Call {
     },
     /// A dispatch, by its number of workgroups.
     Dispatch([u32; 3]),
+    /// A bind of sets: the layout's handle, the number of the first set, how many, and the first one's handle.
+    Bind {
+        /// `VkPipelineLayout`.
+        layout: u64,
+        /// `firstSet`.
+        first: u32,
+        /// `descriptorSetCount`.
+        count: u32,
+        /// The first `VkDescriptorSet`.
+        set: u64,
+    },
     /// Any other command that is logged, by its name.
     Other(&'static str),
 }
@@ -67,7 +78,6 @@ macro_rules! named {
 
 named! {
     bind_pipeline = "vkCmdBindPipeline";
-    bind_sets = "vkCmdBindDescriptorSets";
     bind_sets2 = "vkCmdBindDescriptorSets2";
     push_set = "vkCmdPushDescriptorSet";
     push_set_khr = "vkCmdPushDescriptorSetKHR";
@@ -97,6 +107,7 @@ pub(crate) fn find(name: &str) -> Option<Void> {
         "vkBeginCommandBuffer" => void!(begin),
         "vkCmdPipelineBarrier" => void!(barrier),
         "vkCmdPipelineBarrier2" | "vkCmdPipelineBarrier2KHR" => void!(barrier2),
+        "vkCmdBindDescriptorSets" => void!(bind_sets),
         "vkCmdDispatch" => void!(dispatch),
         "vkCmdDispatchBase" => void!(dispatch_base),
         _ => find_named(name),
@@ -116,6 +127,22 @@ unsafe extern "system" fn begin(
 unsafe extern "system" fn dispatch(buffer: vk::CommandBuffer, x: u32, y: u32, z: u32) {
     // SAFETY: by the caller.
     unsafe { put(buffer, Call::Dispatch([x, y, z])) }
+}
+
+unsafe extern "system" fn bind_sets(
+    buffer: vk::CommandBuffer,
+    _: vk::PipelineBindPoint,
+    layout: vk::PipelineLayout,
+    first: u32,
+    count: u32,
+    sets: *const vk::DescriptorSet,
+    _: u32,
+    _: *const u32,
+) {
+    // SAFETY: the caller passes `count` sets, if any.
+    let set = if count == 0 { 0 } else { unsafe { (*sets).as_raw() } };
+    // SAFETY: by the caller.
+    unsafe { put(buffer, Call::Bind { layout: layout.as_raw(), first, count, set }) }
 }
 
 unsafe extern "system" fn dispatch_base(

@@ -4,14 +4,15 @@
 //! full. Whatever goes wrong costs one line on stderr at most, and never a panic: `eprintln!` is not used, because
 //! it panics when stderr is closed. Files appear whole or not at all.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use std::os::unix::fs::OpenOptionsExt;
 use zinc_report::Report;
 
 use super::Settings;
 use crate::capture::Capture;
 use crate::files;
+use crate::output::Patient;
 
 /// Where the report goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ impl Settings {
         match &self.report {
             Destination::Off => None,
             Destination::Stderr => {
-                say(&report.table());
+                self.say(&report.table());
                 None
             }
             Destination::File(template) => {
@@ -55,13 +56,15 @@ impl Settings {
 
     /// Makes the file for the trace of device number `device` in process `pid`, where one is wanted. Failure is one line on
     /// stderr.
-    pub fn open_trace(&self, pid: u32, device: u32) -> Option<std::fs::File> {
+    pub fn open_trace(&self, pid: u32, device: u32) -> Option<Patient<std::fs::File>> {
         let path = report_path(self.trace.as_ref().filter(|_| !self.silent)?, pid, device);
-        let made = std::fs::File::create(&path);
-        made.map_err(|why| {
-            self.warn([format!("no trace: {}: {why}; see ZINC_BARRIER_TRACE", path.display())]);
-        })
-        .ok()
+        let mut options = std::fs::File::options();
+        let made = options.write(true).create(true).truncate(true).custom_flags(libc::O_NONBLOCK).open(&path);
+        made.map(Patient)
+            .map_err(|why| {
+                self.warn([format!("no trace: {}: {why}; see ZINC_BARRIER_TRACE", path.display())]);
+            })
+            .ok()
     }
 
     /// Begins the capture of device number `device` in process `pid`, where one is wanted. Failure is one line on stderr.
@@ -78,15 +81,15 @@ impl Settings {
     pub fn warn(&self, lines: impl IntoIterator<Item = String>) {
         if !self.silent {
             for line in lines {
-                say(&format!("zinc_barrier: {line}\n"));
+                self.say(&format!("zinc_barrier: {line}\n"));
             }
         }
     }
-}
 
-/// One write, so that lines of several threads do not mix. An error has nowhere to go.
-fn say(text: &str) {
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    /// An error has nowhere to go.
+    fn say(&self, text: &str) {
+        let _ = self.output.write(text);
+    }
 }
 
 /// The path that `template` stands for: `%p` is the process, `%d` the device's number in it, `%%` a percent sign.

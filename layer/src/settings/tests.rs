@@ -50,6 +50,7 @@ fn every_variable_sets_its_field() {
     ]);
     assert_eq!(warnings, Vec::<String>::new());
     let expected = Settings {
+        output: Default::default(),
         policy: Policy::Every,
         shuffle: Shuffle::Seed(u64::MAX),
         mutate: Some(0),

@@ -418,7 +418,7 @@ impl App {
         let words = calls.iter().filter_map(|call| match call {
             Call::Barrier { .. } => Some("B".to_string()),
             Call::Dispatch([x, ..]) => Some(x.to_string()),
-            Call::Other(_) => None,
+            Call::Bind { .. } | Call::Other(_) => None,
         });
         words.collect::<Vec<_>>().join(" ")
     }

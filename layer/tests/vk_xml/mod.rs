@@ -3,40 +3,11 @@
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::{BTreeSet, HashMap};
 
-/// Verbs of device functions that make, bind or change nothing that a recording could depend on.
-const IDLE: &[&str] = &[
-    "Acquire",
-    "AntiLag",
-    "Debug",
-    "Destroy",
-    "DeviceWait",
-    "Display",
-    "Enumerate",
-    "Export",
-    "Flush",
-    "Free",
-    "Get",
-    "Import",
-    "Initialize",
-    "Invalidate",
-    "Latency",
-    "Map",
-    "Merge",
-    "Register",
-    "Release",
-    "Set",
-    "Signal",
-    "Trim",
-    "Uninit",
-    "Unmap",
-    "Wait",
-];
-
 /// What a vk.xml says.
 pub struct Registry {
     /// Its version, `1.4.363` say.
     pub version: String,
-    /// The commands, sorted: all that are recorded, and the device's and queue's that do something.
+    /// The commands of devices, queues and command buffers, sorted.
     pub commands: BTreeSet<String>,
 }
 
@@ -84,29 +55,24 @@ pub fn read(text: &str) -> Result<Registry, String> {
                 target = next;
             }
             let Some(owner) = owners.get(target) else { continue };
-            let verb = name.strip_prefix("vk").unwrap_or(name);
-            let does =
-                matches!(*owner, "VkDevice" | "VkQueue") && !IDLE.iter().any(|idle| verb.starts_with(idle));
-            if verb.starts_with("Cmd") || does {
+            if name.starts_with("vkCmd") || matches!(*owner, "VkDevice" | "VkQueue" | "VkCommandBuffer") {
                 listed.insert(name.to_string());
             }
         }
     }
-    let number = |name: &str| {
-        let at = text.find(&format!("<name>{name}</name>"))?;
-        let rest = &text[at..text[at..].find("</type>")? + at];
-        let digits: String = rest.rsplit(|c: char| !c.is_ascii_digit()).find(|d| !d.is_empty())?.into();
-        Some(digits)
+    // What stands behind a name in its line: "22", or "VK_MAKE_API_VERSION(0, 1, 4, VK_HEADER_VERSION)", with or without
+    // elements around the words.
+    let numbers = |name: &str| -> Option<Vec<&str>> {
+        let at = text.find(&format!("<name>{name}</name>"))? + "<name></name>".len() + name.len();
+        let line = text[at..].lines().next()?;
+        Some(line.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty()).collect())
     };
     let complete = || {
-        let at = text.find("<name>VK_HEADER_VERSION_COMPLETE</name>")?;
-        let inside = &text[at..text[at..].find("</type>")? + at];
-        let numbers: Vec<&str> =
-            inside.split(|c: char| !c.is_ascii_digit()).filter(|d| !d.is_empty()).collect();
-        // VK_MAKE_API_VERSION(0, 1, 4, VK_HEADER_VERSION)
+        // The variant comes first; where it is no number, this is a file of another API's.
+        let numbers = numbers("VK_HEADER_VERSION_COMPLETE")?;
         Some(format!("{}.{}", numbers.get(1)?, numbers.get(2)?))
     };
-    let version =
-        complete().zip(number("VK_HEADER_VERSION")).map(|(major, patch)| format!("{major}.{patch}"));
+    let patch = || numbers("VK_HEADER_VERSION")?.first().map(ToString::to_string);
+    let version = complete().zip(patch()).map(|(major, patch)| format!("{major}.{patch}"));
     Ok(Registry { version: version.ok_or("no VK_HEADER_VERSION in it")?, commands: listed })
 }

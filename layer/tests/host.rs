@@ -1,0 +1,112 @@
+//! What a host process may do with its descriptors and signals, and must come to no harm by.
+
+mod mock;
+
+use mock::App;
+use std::io::Read;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::{Command, Stdio};
+
+/// How the host of this process behaves; unset in the tests themselves.
+const HOST: &str = "ZINC_TESTS_HOST";
+
+/// A host that makes a device and destroys it, so that a report is due on stderr, and does what `HOST` says in between.
+#[test]
+fn a_host() {
+    let Ok(manner) = std::env::var(HOST) else { return };
+    // Rust's own start-up ignores SIGPIPE; a host's does not.
+    // SAFETY: the default action.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    let negotiate = zinc_barrier::entry::negotiate as *const ();
+    // SAFETY: one function pointer as another; the structure is the same.
+    let app = App::new(unsafe { std::mem::transmute::<*const (), mock::Negotiate>(negotiate) });
+    let commands = app.commands();
+    app.begin(commands);
+    app.end(commands);
+    if let Some(path) = manner.strip_prefix("reopens ") {
+        let file = std::fs::File::create(path).unwrap();
+        // SAFETY: this host's own descriptors.
+        let second = unsafe { libc::dup2(file.as_raw_fd(), 2) };
+        assert_eq!(second, 2, "the file is where stderr was");
+    }
+    if let Some(path) = manner.strip_prefix("closes all but ") {
+        // As daemons do it.
+        (2..64).for_each(|fd| {
+            // SAFETY: this host's own, and the layer's, which must bear it.
+            unsafe { libc::close(fd) };
+        });
+        let files: Vec<_> = (2..64).map(|n| std::fs::File::create(format!("{path}.{n}")).unwrap()).collect();
+        drop(app);
+        let written: u64 = files.iter().map(|f| f.metadata().unwrap().len()).sum();
+        // Neither the test program's own end nor a panic has a stderr here.
+        std::process::exit(if written == 0 { 0 } else { 3 });
+    }
+    drop(app);
+}
+
+/// The host in a process of its own.
+fn host(manner: &str) -> Command {
+    let mut host = mock::this_program();
+    host.args(["--exact", "--nocapture", "a_host"]).env(HOST, manner).env_remove("ZINC_BARRIER_REPORT");
+    host
+}
+
+/// A pipe: the end that is read, and the one that is written.
+fn pipe() -> (std::fs::File, OwnedFd) {
+    let mut ends = [0; 2];
+    // SAFETY: two new descriptors, nobody else's.
+    unsafe {
+        assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0);
+        (OwnedFd::from_raw_fd(ends[0]).into(), OwnedFd::from_raw_fd(ends[1]))
+    }
+}
+
+#[test]
+fn a_report_that_nobody_reads_does_not_end_the_host() {
+    let (read, write) = pipe();
+    drop(read);
+    let status = host("plain").stdout(Stdio::null()).stderr(Stdio::from(write)).status().unwrap();
+    assert!(status.success(), "{status}");
+    // The control: where somebody reads, there is a report.
+    let output = host("plain").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("policy alias-only"), "{said}");
+}
+
+#[test]
+fn a_report_that_somebody_never_reads_does_not_hold_the_host_up_for_ever() {
+    let (read, write) = pipe();
+    // SAFETY: makes the pipe as small as it can be, and fills it.
+    unsafe {
+        let size = libc::fcntl(write.as_raw_fd(), libc::F_SETPIPE_SZ, 4096);
+        let bytes = vec![0u8; usize::try_from(size).unwrap()];
+        assert_eq!(libc::write(write.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()), bytes.len() as isize);
+    }
+    let mut child = host("plain").stdout(Stdio::null()).stderr(Stdio::from(write)).spawn().unwrap();
+    assert!(child.wait().unwrap().success());
+    drop(read);
+}
+
+#[test]
+fn a_report_goes_to_what_was_stderr_when_the_instance_was_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("own");
+    let (mut read, write) = pipe();
+    let status = host(&format!("reopens {}", own.display()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::from(write))
+        .status()
+        .unwrap();
+    let mut said = String::new();
+    read.read_to_string(&mut said).unwrap();
+    assert!(status.success() && said.contains("policy alias-only"), "{status}: {said}");
+    assert_eq!(std::fs::read_to_string(own).unwrap(), "", "the host's own file");
+}
+
+#[test]
+fn a_report_does_not_land_in_a_file_that_the_host_has_opened_in_place_of_all_that_was_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let manner = format!("closes all but {}", folder.path().join("file").display());
+    let output = host(&manner).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
