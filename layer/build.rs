@@ -1,5 +1,5 @@
-//! Compiles the shaders that the layer has of its own, for `replay`. The compiler is the one that the kernels are
-//! built with: glslangValidator, or what `ZINC_BARRIER_GLSLANG` names.
+//! Compiles the shaders that the layer has of its own, for `replay`, and says how its library is linked. The compiler is the
+//! one that the kernels are built with: glslangValidator, or what `ZINC_BARRIER_GLSLANG` names.
 
 use std::path::Path;
 use std::process::{Command, exit};
@@ -10,6 +10,18 @@ fn main() {
     println!("cargo::rerun-if-env-changed=ZINC_BARRIER_GLSLANG");
     let Some(out) = std::env::var_os("OUT_DIR") else { fail("cargo does not say where to put the shaders") };
     NAMES.iter().for_each(|name| compile(name, Path::new(&out)));
+    stay_loaded();
+}
+
+/// Has the library stay in the process once it is there. The loader unloads a layer with the last instance and loads it again
+/// for the next one. Rust's runtime takes a key for thread-local storage each time and can't give it back, and a process has
+/// some thousand of them: then the host would be aborted. Device numbers would begin again, too, and reports replace each
+/// other.
+fn stay_loaded() {
+    let os = std::env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
+    if matches!(os.as_str(), "linux" | "android" | "freebsd") {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    }
 }
 
 fn compile(name: &str, out: &Path) {

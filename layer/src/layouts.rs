@@ -1,9 +1,9 @@
 //! Pipeline layouts: what their sets are, and which of two layouts disturb each other's bindings.
 //!
-//! Where operations are issued elsewhere than they were recorded, sets and push constants are bound again later than the
-//! application bound them, with a layout that it may have destroyed in between: `vkDestroyPipelineLayout` is allowed as
-//! soon as the commands that take the layout have been recorded. So the layer binds with a layout of its own, made from
-//! the same create info in the same call, and leaves the application's to the application. It is destroyed with the last
+//! Where operations are issued elsewhere than they were recorded, sets and push constants are bound again, perhaps when they
+//! are submitted, with a layout that the application may have destroyed in between: `vkDestroyPipelineLayout` is allowed as
+//! soon as no recording is in progress that has used the layout. So the layer binds with a layout of its own, made from the
+//! same create info in the same call, and leaves the application's to the application. It is destroyed with the last
 //! recording that refers to it.
 //!
 //! Two layouts are compatible for set N when they have identical push constant ranges, identically defined set layouts

@@ -408,9 +408,9 @@ fn bound_at_dispatches(calls: &[Call]) -> Vec<(u32, Vec<Option<u64>>)> {
                     other.as_ref().is_some_and(|(_, theirs)| theirs[..=at] == sets[..=at])
                 };
                 let undisturbed = compatible(&bound[number], number);
-                for at in 0..number {
-                    if !compatible(&bound[at], at) {
-                        bound[at] = None;
+                for (at, lower) in bound[..number].iter_mut().enumerate() {
+                    if !compatible(lower, at) {
+                        *lower = None;
                     }
                 }
                 if !undisturbed {
@@ -508,13 +508,13 @@ fn pipeline_layouts_are_destroyed_as_they_were_made_and_as_often() {
             let set = rig.app.sets(rig.set_layout, 1)[0];
             rig.app.write(set, &[read, one]);
             device.cmd_bind_descriptor_sets(rig.commands, COMPUTE, layout, 0, &[set], &[]);
-            // Allowed: the layout was used, and the dispatch that relies on it comes after.
+            rig.dispatch(1);
+            rig.app.barrier(rig.commands);
+            rig.go(2, [read, two]);
+            rig.app.end(rig.commands);
+            // Allowed from here on, and what is recorded may be issued again when it is submitted.
             device.destroy_pipeline_layout(layout, Some(&callbacks));
         }
-        rig.dispatch(1);
-        rig.app.barrier(rig.commands);
-        rig.go(2, [read, two]);
-        rig.app.end(rig.commands);
         // SAFETY: as above.
         let calls = unsafe { calls(rig.commands) };
         assert!(calls.contains(&Call::Dispatch([1, 1, 1])), "{policy}: {calls:?}");

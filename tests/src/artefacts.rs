@@ -45,6 +45,11 @@ pub fn stream() -> PathBuf {
     find("stream")
 }
 
+/// The program that plays random valid programs.
+pub fn programs() -> PathBuf {
+    find("programs")
+}
+
 /// The command that writes docs/driver-truth.md.
 pub fn driver_truth() -> PathBuf {
     find("driver-truth")
