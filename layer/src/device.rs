@@ -93,6 +93,8 @@ pub struct Device {
     pub key: DispatchKey,
     /// Its handle.
     pub handle: vk::Device,
+    /// The process that made it. One that this process forks has a copy of all that is here, and nothing to do with it.
+    pub process: u32,
     /// The functions below this layer.
     pub next: Next,
     /// Until the application destroys it.
@@ -182,6 +184,7 @@ impl Device {
         Device {
             key,
             handle,
+            process: std::process::id(),
             next,
             lives: Arc::new(AtomicBool::new(true)),
             stub_targets: Targets::default(),

@@ -187,10 +187,15 @@ fn build(device: &Device, written_at: WrittenAt) -> Report {
     report
 }
 
-/// Writes the report of `device`, once.
+/// Writes the report of `device`: once on stderr; into a file at the end of the process, and once more if the device is
+/// destroyed even later. A forked process writes none for what it has inherited.
 pub fn write(device: &Device, written_at: WrittenAt) {
-    if !device.reported.swap(true, Ordering::Relaxed) {
-        device.settings.deliver(&build(device, written_at), std::process::id());
+    if device.process != std::process::id() {
+        return;
+    }
+    let again = written_at == WrittenAt::DeviceDestruction && device.settings.report.is_file();
+    if !device.reported.swap(true, Ordering::Relaxed) || again {
+        device.settings.deliver(&build(device, written_at), device.process);
     }
 }
 

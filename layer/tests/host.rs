@@ -23,6 +23,19 @@ fn a_host() {
     let commands = app.commands();
     app.begin(commands);
     app.end(commands);
+    if manner == "forks" {
+        // SAFETY: the child calls nothing but `exit`, which runs the handlers that the layer has registered.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: as above.
+            unsafe { libc::exit(0) };
+        }
+        let mut status = 0;
+        // SAFETY: this host's own child.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        let report = std::env::var("ZINC_BARRIER_REPORT").unwrap();
+        assert!(!std::path::Path::new(&report).exists(), "the child has reported for its parent");
+    }
     if let Some(path) = manner.strip_prefix("reopens ") {
         let file = std::fs::File::create(path).unwrap();
         // SAFETY: this host's own descriptors.
@@ -109,4 +122,13 @@ fn a_report_does_not_land_in_a_file_that_the_host_has_opened_in_place_of_all_tha
     let manner = format!("closes all but {}", folder.path().join("file").display());
     let output = host(&manner).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_forked_process_reports_nothing_of_its_parent_s() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report.json");
+    let output = host("forks").env("ZINC_BARRIER_REPORT", &report).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(report.exists(), "the parent has reported");
 }

@@ -25,6 +25,13 @@ pub enum Destination {
     File(PathBuf),
 }
 
+impl Destination {
+    /// Returns true if a later report replaces an earlier one.
+    pub fn is_file(&self) -> bool {
+        matches!(self, Destination::File(_))
+    }
+}
+
 impl Settings {
     /// Writes `report`, with its standard notes, to where the settings want it, for process `pid`.
     ///
