@@ -157,6 +157,20 @@ pub(crate) fn parse(words: &[u32], fault: Fault) -> Result<Parsed<'_>, ReflectEr
     parsed.shared_anywhere = parsed.decorations.shared().iter().any(|id| {
         !parsed.variables.contains_key(id) && !matches!(parsed.types.get(*id), Some(Type::Struct { .. }))
     });
+    // What the rest relies on, and a valid module has.
+    let memory_models = parsed.instructions.iter().filter(|inst| inst.op() == Some(Op::MemoryModel)).count();
+    if memory_models != 1 {
+        parsed.object(format!("{memory_models} memory models"));
+    }
+    let mut names: Vec<(u32, &str)> = parsed.entries.iter().map(|e| (e.model, e.name.as_str())).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        let reason = format!("two entry points {:?}", twice[0].1);
+        parsed.object(reason);
+    }
+    if let Some(pointer) = parsed.types.other_than_announced() {
+        parsed.object(format!("the pointer type %{pointer}, which is not as OpTypeForwardPointer says"));
+    }
     for entry in &parsed.entries {
         if !parsed.functions.contains_key(&entry.function) {
             let what =

@@ -148,6 +148,17 @@ impl Types {
         }
     }
 
+    /// A pointer type of another storage class than was announced, or none at all: what holds such pointers was taken to
+    /// hold others.
+    pub fn other_than_announced(&self) -> Option<u32> {
+        let mut announced = self.forward.iter();
+        let other = |(id, class): &(&u32, &u32)| match self.declared.get(*id) {
+            Some(Type::Pointer { class: declared, .. }) => declared != *class,
+            _ => true,
+        };
+        announced.find(other).map(|(id, _)| *id)
+    }
+
     /// Whether values of this type are physical addresses and nothing else.
     pub fn is_address(&self, id: u32) -> bool {
         self.carries(id) == ADDRESSES
