@@ -27,10 +27,11 @@ struct Arguments {
     seed: u64,
     first: u64,
     cases: u64,
+    keep: Option<std::path::PathBuf>,
 }
 
 fn arguments() -> Option<Arguments> {
-    let mut found = Arguments { minutes: 60.0, seed: 1, first: 0, cases: u64::MAX };
+    let mut found = Arguments { minutes: 60.0, seed: 1, first: 0, cases: u64::MAX, keep: None };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let value = words.next()?;
@@ -38,6 +39,7 @@ fn arguments() -> Option<Arguments> {
             "--minutes" => found.minutes = value.parse().ok().filter(|minutes| *minutes > 0.0)?,
             "--seed" => found.seed = value.parse().ok()?,
             "--first" => found.first = value.parse().ok()?,
+            "--keep" => found.keep = Some(value.into()),
             "--cases" => found.cases = value.parse().ok()?,
             _ => return None,
         }
@@ -47,7 +49,9 @@ fn arguments() -> Option<Arguments> {
 
 fn main() -> ExitCode {
     let Some(arguments) = arguments() else {
-        eprintln!("usage: valid_spirv [--minutes N] [--seed S] [--first NUMBER] [--cases COUNT]");
+        eprintln!(
+            "usage: valid_spirv [--minutes N] [--seed S] [--first NUMBER] [--cases COUNT] [--keep FOLDER]"
+        );
         return ExitCode::from(2);
     };
     let gpu = match gpu::Gpu::open() {
@@ -70,9 +74,13 @@ fn main() -> ExitCode {
         first: arguments.first,
         most: arguments.cases,
         time: Duration::from_secs_f64(arguments.minutes * 60.0),
+        keep: arguments.keep.as_deref(),
     };
     let outcome = run.run(|finding| eprintln!("FOUND: {finding}"));
     let all = outcome.all();
+    for (why, count) in &all.refusals {
+        eprintln!("refused, {count} times: {why}");
+    }
     for (why, count) in &all.unknown {
         eprintln!("unknown, {count} modules: {why}");
     }

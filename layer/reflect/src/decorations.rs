@@ -96,7 +96,7 @@ impl Decorations {
                 (false, _) => table.say(inst, (id, member), decoration, value)?,
             }
         }
-        for inst in instructions.iter().filter(|_| fault != Fault::GroupsIgnored) {
+        for inst in instructions {
             let targets: Vec<Target> = match inst.op() {
                 Some(Op::GroupDecorate) => inst.from(2).iter().map(|id| (*id, None)).collect(),
                 Some(Op::GroupMemberDecorate) if inst.from(2).len() % 2 != 0 => {
@@ -114,7 +114,11 @@ impl Decorations {
             if targets.iter().any(|(id, _)| groups.contains(id)) {
                 table.object(format!("a decoration group within the group %{group}"));
             }
-            for (decoration, value) in of_group.get(&group).into_iter().flatten() {
+            let said = of_group.get(&group).into_iter().flatten();
+            let place = [Decoration::DescriptorSet, Decoration::Binding].map(|decoration| decoration as u32);
+            for (decoration, value) in
+                said.filter(|(said, _)| fault != Fault::GroupsIgnored || place.contains(said))
+            {
                 for target in &targets {
                     table.say(inst, *target, *decoration, *value)?;
                 }

@@ -204,7 +204,7 @@ pub enum Fault {
     RestsAreSmaller,
     /// The instruction before the next label is taken for a block's terminator.
     LastIsTerminator,
-    /// Decorations that come through groups are not seen.
+    /// Of what comes through decoration groups only sets and bindings are seen.
     GroupsIgnored,
     /// Constants are not cut to the width of their type.
     WidthsIgnored,

@@ -38,8 +38,6 @@ const PUSHED: usize = 40;
 
 /// One module with its dispatches.
 pub struct Case {
-    pub number: u64,
-    pub front_end: FrontEnd,
     /// The source, and how it was compiled and changed.
     pub text: String,
     pub how: String,
@@ -56,8 +54,10 @@ pub struct Case {
 #[derive(Debug, Default, Clone)]
 pub struct Tally {
     pub cases: usize,
-    /// The compiler refused, or the log doesn't know an instruction.
+    /// The compiler or the optimiser refused, or the log doesn't know an instruction.
     pub refused: usize,
+    /// The first line of what the compiler said.
+    pub refusals: BTreeMap<String, usize>,
     pub not_logged: usize,
     /// Changed modules whose own logging copy saw what that of the compiled one saw.
     pub same: usize,
@@ -81,8 +81,8 @@ impl Tally {
         self.seen += other.seen;
         self.extents += other.extents;
         self.whole += other.whole;
-        for (why, count) in &other.unknown {
-            *self.unknown.entry(why.clone()).or_default() += count;
+        for (mine, theirs) in [(&mut self.unknown, &other.unknown), (&mut self.refusals, &other.refusals)] {
+            theirs.iter().for_each(|(why, count)| *mine.entry(why.clone()).or_default() += count);
         }
         self.findings.extend(other.findings.iter().cloned());
     }
@@ -157,7 +157,12 @@ impl Case {
         let (mut flat, mut given, mut kinds) = (Flat::new(&compiled.words), Vec::new(), Vec::new());
         let density = rng.u32(1..5);
         for kind in Kind::ALL {
-            let often = if kind == Kind::Untyped { 8 } else { density };
+            let often = match kind {
+                // Of these only the compiled module can be logged, and of untyped pointers nothing but the answer is seen.
+                Kind::Stores | Kind::Selects => 2 * density,
+                Kind::Untyped => 8,
+                _ => density,
+            };
             if rng.u32(0..often) == 0 && kind.apply(&mut flat, &mut rng, &mut given) {
                 kinds.push(kind);
             }
@@ -171,8 +176,6 @@ impl Case {
         }
         given.extend(plain.iter().copied());
         Ok(Case {
-            number,
-            front_end,
             text: compiled.text,
             how,
             compiled: compiled.words,
@@ -263,12 +266,7 @@ impl Case {
     }
 
     /// What the crate says of a module: by direction in each way to ask, and the footprint.
-    fn answers(
-        &self,
-        words: &[u32],
-        constants: &[Constant],
-        fault: Fault,
-    ) -> Result<(Vec<(&'static str, EntryPoint)>, Footprint), String> {
+    fn answers(&self, words: &[u32], constants: &[Constant], fault: Fault) -> Result<Answers, String> {
         let constants = &specialization(constants);
         let main = |module: zinc_reflect::Module| {
             module.entry_point("main", Stage::Compute).cloned().ok_or("no entry point main")
@@ -293,7 +291,7 @@ fn specialization(constants: &[Constant]) -> Specialization {
 }
 
 /// The bytes of each place, without the ids of pointers, which changes may have renumbered.
-fn places(seen: &[Seen]) -> Vec<BTreeMap<(Option<(u32, u32)>, bool), (u64, u64)>> {
+fn places(seen: &[Seen]) -> Vec<Touched> {
     let of_one = |seen: &Seen| {
         let mut found = BTreeMap::new();
         for ((through, write), (low, high)) in seen {
@@ -308,6 +306,12 @@ fn places(seen: &[Seen]) -> Vec<BTreeMap<(Option<(u32, u32)>, bool), (u64, u64)>
     };
     seen.iter().map(of_one).collect()
 }
+
+/// What the crate says of a module in each way to ask for directions, and its footprint.
+type Answers = (Vec<(&'static str, EntryPoint)>, Footprint);
+
+/// What a dispatch touches, by binding (nothing for what is reached by address) and by whether it is written.
+type Touched = BTreeMap<(Option<(u32, u32)>, bool), (u64, u64)>;
 
 /// What was seen and is not in an entry point's directions and elements.
 fn undirected<'s>(seen: &'s Seen, entry: &'s EntryPoint) -> impl Iterator<Item = String> + 's {
@@ -336,6 +340,8 @@ pub struct Run<'a> {
     /// It ends when one of both is reached.
     pub most: u64,
     pub time: Duration,
+    /// Where the modules of findings are written to.
+    pub keep: Option<&'a Path>,
 }
 
 /// The tallies of a run: for each front end, and for each kind of change the cases in which it was made.
@@ -399,9 +405,8 @@ impl Run<'_> {
                 return (front_end, Vec::new(), tally);
             }
             Err(error) => {
-                if std::env::var_os("ZINC_BARRIER_VALID_REFUSED").is_some() {
-                    eprintln!("{error}");
-                }
+                // Most are modules that spirv-opt itself refuses; more than a few would be the generator's fault.
+                *tally.refusals.entry(error.lines().next().unwrap_or_default().to_owned()).or_default() += 1;
                 tally.refused = 1;
                 return (front_end, Vec::new(), tally);
             }
@@ -419,8 +424,17 @@ impl Run<'_> {
                     Ok(None) => {}
                     Err(error) => tally.findings.push(format!("the changed module's logging copy: {error}")),
                 }
+                if let Some(keep) = self.keep.filter(|_| !tally.findings.is_empty()) {
+                    for (name, words) in [("compiled", &case.compiled), ("changed", &case.changed)] {
+                        let written = front_ends::write(&keep.join(format!("{number}-{name}.spv")), words);
+                        tally.findings.extend(written.err());
+                    }
+                    let how = format!("{:?}\n{:?}\n{:?}\n{seen:?}", case.plain, case.given, case.dispatches);
+                    let written = std::fs::write(keep.join(format!("{number}.txt")), how);
+                    tally.findings.extend(written.err().map(|error| format!("{}: {error}", keep.display())));
+                }
                 for finding in &mut tally.findings {
-                    let _ = write!(finding, "\n  {}\n  {again}", case.how);
+                    let _ = write!(finding, "\n  {}\n  {again}\n{}", case.how, case.text);
                 }
             }
             Ok(None) => tally.not_logged = 1,
