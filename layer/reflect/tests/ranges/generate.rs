@@ -48,6 +48,7 @@ struct Text<'c, 'a> {
     names: usize,
     depth: usize,
     addresses: bool,
+    matrices: bool,
 }
 
 impl Text<'_, '_> {
@@ -230,6 +231,9 @@ impl Text<'_, '_> {
         }
         let index = self.expression(2);
         let value = self.atom();
+        if self.matrices && self.choices.next(4) == 0 {
+            return self.matrix(&index, &value);
+        }
         let items = self.items();
         let line = match self.choices.next(6) {
             0 => {
@@ -248,6 +252,39 @@ impl Text<'_, '_> {
                 self.add(&format!("({index}) % {count}u"))
             }
             _ => format!("t += i[min({index}, 9999u)];"),
+        };
+        let _ = writeln!(self.out, "{line}");
+    }
+
+    /// An access to a matrix, whole or in part, in a block where one array lies by columns and one by rows.
+    fn matrix(&mut self, index: &str, value: &str) {
+        let other = self.atom();
+        let (by_columns, by_rows) = match self.language {
+            Slang => (format!("mm[({index}) % 40u].c"), format!("mm[({index}) & 255u].r")),
+            _ => (format!("mm.c[({index}) % 40u]"), format!("mm.r[({index}) & 255u]")),
+        };
+        // Slang's have three rows and two columns, the others' two rows and three columns: the first index is the longer.
+        let of = if self.choices.next(2) == 0 { by_columns } else { by_rows };
+        let part = format!("{of}[({value}) % 3u][({other}) & 1u]");
+        let line = match self.choices.next(4) {
+            0 => format!("{part} = 1.0;"),
+            1 => format!("t += {};", self.uint(&part)),
+            2 => {
+                let zero = match self.language {
+                    Glsl => "vec2(0.0)",
+                    Slang => "float2(0.0, 0.0)",
+                    Wgsl => "vec2<f32>()",
+                };
+                format!("{of}[({value}) % 3u] = {zero};")
+            }
+            _ => {
+                let zero = match self.language {
+                    Glsl => "mat3x2(1.0)",
+                    Slang => "float3x2(1.0, 1.0, 1.0, 1.0, 1.0, 1.0)",
+                    Wgsl => "mat3x2<f32>()",
+                };
+                format!("{of} = {zero};")
+            }
         };
         let _ = writeln!(self.out, "{line}");
     }
@@ -374,6 +411,11 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Q { uint t0
 ",
 ];
 
+/// A block in which one array of matrices lies by columns and one by rows.
+const MATRICES: &str =
+    "layout(std430, set = 1, binding = 3) buffer M { mat3x2 c[40]; layout(row_major) mat3x2 r[]; } mm;
+";
+
 /// A shader, as GLSL, with accesses by address or without.
 pub fn shader(choices: &mut Choices<'_>, addresses: bool) -> String {
     shader_in(Glsl, choices, addresses)
@@ -383,8 +425,9 @@ pub fn shader(choices: &mut Choices<'_>, addresses: bool) -> String {
 pub fn shader_in(language: Language, choices: &mut Choices<'_>, addresses: bool) -> String {
     let (x, y) = ([1, 8, 16, 32][choices.next(4)], [1, 1, 2, 4][choices.next(4)]);
     let (out, variables, counters) = (String::new(), Vec::new(), Vec::new());
-    let addresses = addresses && language == Glsl;
-    let mut text = Text { choices, language, out, variables, counters, names: 0, depth: 0, addresses };
+    let (addresses, matrices) = (addresses && language == Glsl, choices.next(2) == 0);
+    let mut text =
+        Text { choices, language, out, variables, counters, names: 0, depth: 0, addresses, matrices };
     for _ in 0..3 + text.choices.next(5) {
         text.statement();
     }
@@ -399,6 +442,7 @@ pub fn shader_in(language: Language, choices: &mut Choices<'_>, addresses: bool)
 
 fn glsl(x: u32, y: u32, body: &str, addresses: bool) -> String {
     let [extensions, places, more, put] = if addresses { BY_ADDRESS } else { [""; 4] };
+    let matrices = if body.contains("mm.") { MATRICES } else { "" };
     format!(
         "#version 450
 {extensions}layout(local_size_x = {x}, local_size_y = {y}) in;
@@ -407,7 +451,7 @@ struct Item {{ uint n[4]; uvec3 v; }};
 layout(std430, binding = 0) buffer O {{ uint o[]; }};
 layout(std430, binding = 1) readonly buffer I {{ uint i[]; }};
 layout(std430, set = 1, binding = 2) buffer T {{ uint t0; Item s[]; }};
-{places}layout(push_constant) uniform P {{ uint a; uint b; uint c; uint d; uint magic; uint shift; {more}}} p;
+{matrices}{places}layout(push_constant) uniform P {{ uint a; uint b; uint c; uint d; uint magic; uint shift; {more}}} p;
 {put}uint fastdiv(uint n) {{ uint high, low; umulExtended(n, p.magic, high, low); return (high + n) >> p.shift; }}
 void bump(inout uint x, uint by) {{ if (by > 100u) return; x += by * 2u; }}
 void main() {{
@@ -428,6 +472,8 @@ struct P {{ uint a; uint b; uint c; uint d; uint magic; uint shift; }};
 [[vk::binding(0, 0)]] RWStructuredBuffer<uint> o;
 [[vk::binding(1, 0)]] StructuredBuffer<uint> i;
 [[vk::binding(2, 1)]] RWStructuredBuffer<Item> s;
+struct M {{ column_major float3x2 c; row_major float3x2 r; }};
+[[vk::binding(3, 1)]] RWStructuredBuffer<M> mm;
 uint fastdiv(uint n) {{ uint high = uint((uint64_t(n) * uint64_t(p.magic)) >> 32); return (high + n) >> p.shift; }}
 void bump(inout uint x, uint by) {{ if (by > 100u) return; x += by * 2u; }}
 [shader(\"compute\")] [numthreads({x}, {y}, 1)]
@@ -448,6 +494,8 @@ struct P {{ a: u32, b: u32, c: u32, d: u32, magic: u32, shift: u32 }}
 @group(0) @binding(0) var<storage, read_write> o: array<atomic<u32>>;
 @group(0) @binding(1) var<storage, read> i: array<u32>;
 @group(1) @binding(2) var<storage, read_write> h: H;
+struct M {{ c: array<mat3x2<f32>, 40>, r: array<mat3x2<f32>> }}
+@group(1) @binding(3) var<storage, read_write> mm: M;
 var<immediate> p: P;
 fn k(x: u32) -> u32 {{ return x; }}
 fn fastdiv(n: u32) -> u32 {{ return n / max(p.magic >> 20u, 1u); }}

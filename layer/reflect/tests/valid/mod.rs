@@ -209,7 +209,7 @@ impl Case {
         let logged = catch_unwind(AssertUnwindSafe(|| instrument(words, gpu.address)));
         let Ok(logged) = logged else { return Ok(None) };
         let sizes: BTreeMap<(u32, u32), u64> =
-            [(0, 0), (0, 1), (1, 2)].map(|place| (place, WORDS * 4)).into_iter().collect();
+            [(0, 0), (0, 1), (1, 2), (1, 3)].map(|place| (place, WORDS * 4)).into_iter().collect();
         let run = |(push, groups): &([u8; PUSHED], [u32; 3])| {
             let dispatch = Dispatch { push_constants: push, groups: *groups, base: [0; 3] };
             gpu.run_with(&logged, "main", constants, &dispatch, &sizes, |index| {
