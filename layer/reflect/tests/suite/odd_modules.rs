@@ -6,7 +6,9 @@ use rspirv::spirv::{
     AddressingModel, Capability, Decoration, ExecutionModel, MemoryAccess, MemoryModel, Op, Scope,
     StorageClass,
 };
-use zinc_reflect::{Dispatch, EntryPoint, Extent, Footprint, Specialization, Stage, reflect};
+use zinc_reflect::{
+    Dispatch, Elements, EntryPoint, Extent, Footprint, Specialization, Stage, reflect, reflect_specialized,
+};
 
 use crate::raw::{Common, Raw};
 
@@ -334,4 +336,49 @@ fn what_a_function_that_is_not_called_does_is_not_reported_and_what_it_calls_is(
     };
     assert_eq!(write(false), Written::Nothing);
     assert_eq!(write(true), Written::Bytes(0, 4));
+}
+
+/// The elements of an array of three descriptors that a write reaches whose index is a specialization constant; its `SpecId` 7
+/// may come through a group.
+fn elements(grouped: bool, specialization: &Specialization) -> Elements {
+    let mut raw = Raw::new(&[Capability::Shader], LOGICAL, MAIN);
+    let common = raw.common();
+    let [zero, three] = [0, 3].map(|n| raw.constant(common.uint, n));
+    let index = raw.value(Op::SpecConstant, common.uint, &[1]);
+    let decoration = [Decoration::SpecId as u32, 7];
+    if grouped {
+        let group = raw.id();
+        raw.op(Op::Decorate, &[&[group], decoration.as_slice()].concat());
+        raw.op(Op::DecorationGroup, &[group]);
+        raw.op(Op::GroupDecorate, &[group, index]);
+    } else {
+        raw.op(Op::Decorate, &[&[index], decoration.as_slice()].concat());
+    }
+    let blocks = raw.declare(Op::TypeArray, &[common.block, three]);
+    let to_blocks = raw.declare(Op::TypePointer, &[STORAGE, blocks]);
+    let array = raw.value(Op::Variable, to_blocks, &[STORAGE]);
+    raw.bind(array, 0, 0);
+    raw.begin(MAIN, common.void, common.procedure, &[]);
+    let at = raw.value(Op::AccessChain, common.to_float, &[array, index, zero, zero]);
+    raw.op(Op::Store, &[at, common.zero]);
+    raw.end();
+    let module = reflect_specialized(&raw.finish(), specialization).expect("a well-formed module");
+    module
+        .entry_point("main", Stage::Compute)
+        .expect("main")
+        .binding(0, 0)
+        .expect("it is there")
+        .elements
+        .clone()
+}
+
+#[test]
+fn the_descriptor_that_a_specialization_constant_picks_is_that_of_its_value() {
+    let these = |element: u32| Elements::These([element].into());
+    for grouped in [false, true] {
+        assert_eq!(elements(grouped, &Specialization::none()), these(1), "{grouped}");
+        let given = |size: usize| Specialization::from_entries([(7, 0, size)], &[2, 0, 0, 0]);
+        assert_eq!(elements(grouped, &given(4)), these(2), "{grouped}");
+        assert_eq!(elements(grouped, &given(2)), Elements::All, "{grouped}");
+    }
 }
