@@ -1,6 +1,6 @@
 //! What is known of constants: their types, their values, and what operations make of them.
 //!
-//! A value that isn't here is not known, and whoever asks takes both sides. So an operation is evaluated only if it is
+//! A value that isn't here is not known: both sides of what it decides count. So an operation is evaluated only if it is
 //! listed, all its operands are known, and the specification says what comes of them: a division by zero, the one signed
 //! quotient that doesn't fit, and a shift by the width or more have no value here.
 

@@ -289,7 +289,7 @@ impl Parsed<'_> {
             }
         }
         for inst in self.outside.iter().map(|index| &self.instructions[*index]) {
-            // Declarations, variables and constants. All others do something, and nobody would notice it there.
+            // Declarations, variables and constants. All others do something, and no reader looks for them there.
             let declares = match meaning(self, inst) {
                 Meaning::Ignored => !matches!(
                     inst.op(),

@@ -16,7 +16,7 @@ pub enum FrontEnd {
     /// WGSL.
     Naga,
     Slang,
-    /// The same compiler, told that the text is HLSL.
+    /// The same compiler, with HLSL as its input language.
     Hlsl,
 }
 
