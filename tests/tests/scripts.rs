@@ -69,6 +69,17 @@ fn scripts_refuse_arguments_that_they_do_not_know() {
     script("sweeps/setup").arg("--everything").run().refused(2, &["--everything", "--tests"]);
     script("tests/setup").arg("--everything").run().refused(2, &["--everything"]);
     script("tests/oracles").arg("--everything").env("HOME", "/nowhere").run().refused(2, &["--everything"]);
+    script("tests/front-ends")
+        .arg("--everything")
+        .env("HOME", "/nowhere")
+        .run()
+        .refused(2, &["--everything"]);
+    script("tests/front-ends")
+        .arg("--where")
+        .env("XDG_CACHE_HOME", "/nowhere")
+        .run()
+        .refused(1, &["tests/front-ends"]);
+    script("tests/fuzz").arg("--everything").run().refused(2, &["--everything", "--help"]);
     let ended = script("tests/run").env("ZINC_BARRIER_ORACLES", "no").run();
     ended.refused(2, &["ZINC_BARRIER_ORACLES", "skip"]);
 }

@@ -104,11 +104,13 @@ impl<'a, 'w> Effects<'a, 'w> {
             Order::Plain => false,
             Order::Memory(position) => memory_is_shared(inst, position),
             Order::Image(position) => {
+                // Bits without a name may be of that kind, too.
+                let unnamed = inst.word(position) & !ImageOperands::all().bits();
                 let shared = ImageOperands::MAKE_TEXEL_AVAILABLE
                     | ImageOperands::MAKE_TEXEL_VISIBLE
                     | ImageOperands::NON_PRIVATE_TEXEL
                     | ImageOperands::VOLATILE_TEXEL;
-                inst.word(position) & shared.bits() != 0
+                inst.word(position) & shared.bits() != 0 || unnamed != 0
             }
             Order::Atomic { scope, semantics } => {
                 self.ordered |= self.orders(inst.word(scope), &semantics.map(|position| inst.word(position)));
@@ -160,7 +162,7 @@ impl<'a, 'w> Effects<'a, 'w> {
         if place.variable == Place::ADDRESS.variable {
             self.addresses |= direction;
             // Which structure a pointer points into is lost on the way: any decorated one counts.
-            self.shared |= shared || !decorations.shared.is_empty();
+            self.shared |= shared || !decorations.shared().is_empty();
             return;
         }
         let Some(variable) = self.parsed.variables.get(&place.variable) else {
@@ -174,8 +176,8 @@ impl<'a, 'w> Effects<'a, 'w> {
                 self.give_up(format!("{} of storage class {class}", inst.name()));
             }
             resource::Place::Descriptor => {
-                let coherent = decorations.shared.contains(&place.variable)
-                    || variable.holds.is_some_and(|ty| self.parsed.types.holds(ty, &decorations.shared));
+                let coherent = decorations.shared().contains(&place.variable)
+                    || variable.holds.is_some_and(|ty| self.parsed.types.holds(ty, decorations.shared()));
                 self.shared |= shared || coherent;
                 let count = self.described.get(&place.variable).map(|(_, count)| *count);
                 let touched = self.touched.entry(place.variable).or_insert(Touched {
@@ -255,8 +257,7 @@ impl<'a, 'w> Effects<'a, 'w> {
             if parsed.version >= LISTS_ALL && touched.is_none() && !entry.interface.contains(id) {
                 continue;
             }
-            let place = parsed.decorations.set.get(id).zip(parsed.decorations.binding.get(id));
-            let Some((&set, &binding)) = place else {
+            let Some((set, binding)) = parsed.decorations.place(*id) else {
                 if touched.is_some() {
                     self.unknown.get_or_insert(format!("descriptor %{id}, which has no set or binding"));
                 }
@@ -329,7 +330,9 @@ fn memory_is_shared(inst: &Inst<'_>, position: usize) -> bool {
     let copies = matches!(inst.op(), Some(Op::CopyMemory | Op::CopyMemorySized));
     let parameters = (first & with_parameter.bits()).count_ones() as usize;
     let second = if copies { inst.word(position + 1 + parameters) } else { 0 };
-    (first | second) & shared.bits() != 0
+    // Bits without a name may be of that kind, too, and may bring parameters that move the second mask.
+    let unnamed = !MemoryAccess::all().bits();
+    (first | second) & (shared.bits() | unnamed) != 0
 }
 
 /// The stage of an execution model.

@@ -23,7 +23,10 @@
 //! *Where* in its buffers a dispatch lands is [`Footprint`]'s part.
 
 mod api;
+mod blocks;
 mod capabilities;
+mod constants;
+mod decorations;
 mod effects;
 mod error;
 mod flow;
@@ -32,6 +35,7 @@ mod module;
 mod newer;
 mod ranges;
 mod resource;
+mod specialization;
 mod specialize;
 mod types;
 mod words;
@@ -43,7 +47,7 @@ pub use ranges::Fault;
 pub use ranges::{
     AddressExtent, AddressSource, Because, BindingExtent, Cache, Dispatch, Extent, Extents, Footprint,
 };
-pub use specialize::Specialization;
+pub use specialization::Specialization;
 
 /// Reads a SPIR-V module, one `u32` a word in the host's byte order.
 ///
@@ -55,9 +59,7 @@ pub use specialize::Specialization;
 /// When the words are no well-formed module: cut off, byte-swapped, no SPIR-V, or contradicting themselves. The
 /// caller then treats the pipeline as reading and writing everything.
 pub fn reflect(words: &[u32]) -> Result<Module, ReflectError> {
-    let parsed = module::parse(words)?;
-    let entry_points = parsed.entries.iter().map(|entry| effects::entry_point(&parsed, entry)).collect();
-    Ok(Module { entry_points })
+    Ok(module::parse(words, Fault::None)?.reflected())
 }
 
 /// Reads a SPIR-V module as a pipeline with these specialization constants sees it.
@@ -69,5 +71,8 @@ pub fn reflect(words: &[u32]) -> Result<Module, ReflectError> {
 ///
 /// As [`reflect`].
 pub fn reflect_specialized(words: &[u32], specialization: &Specialization) -> Result<Module, ReflectError> {
-    reflect(&specialize::specialize(words, specialization)?)
+    let specialized = specialize::specialize(words, specialization, Fault::None)?;
+    let mut parsed = module::parse(&specialized.words, Fault::None)?;
+    parsed.objection = specialized.objection.or(parsed.objection);
+    Ok(parsed.reflected())
 }

@@ -3,13 +3,20 @@
 //! One pass, no analysis. What contradicts itself (an id defined twice or beyond the bound, a function inside a
 //! function, a descriptor with two bindings) is an error here, so that the analysis may rely on single definitions.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 
-use rspirv::spirv::{AddressingModel, Decoration, MemoryModel, Op};
+use rspirv::spirv::{AddressingModel, ExecutionMode, MemoryModel, Op};
 
+use crate::api::Module;
+use crate::blocks::{self, Context};
 use crate::capabilities;
+use crate::constants;
+use crate::decorations::Decorations;
+use crate::effects;
 use crate::error::ReflectError;
+use crate::meaning::{Meaning, meaning};
+use crate::ranges::Fault;
 use crate::types::{Type, Types};
 use crate::words::{self, Inst};
 
@@ -50,16 +57,6 @@ pub(crate) struct Variable {
     pub holds: Option<u32>,
 }
 
-/// Decorations that matter, by the decorated id.
-#[derive(Debug, Default)]
-pub(crate) struct Decorations {
-    pub set: HashMap<u32, u32>,
-    pub binding: HashMap<u32, u32>,
-    pub buffer_block: HashSet<u32>,
-    /// `Coherent` or `Volatile`, on an id or on a member of a structure.
-    pub shared: HashSet<u32>,
-}
-
 /// The whole module.
 #[derive(Debug)]
 pub(crate) struct Parsed<'w> {
@@ -70,6 +67,8 @@ pub(crate) struct Parsed<'w> {
     pub entries: Vec<Entry>,
     pub extended_sets: HashMap<u32, ExtendedSet>,
     pub decorations: Decorations,
+    /// What the blocks of its functions need to know.
+    pub context: Context,
     pub types: Types,
     /// Result type of each id (0 where it has none).
     pub type_of: HashMap<u32, u32>,
@@ -91,8 +90,8 @@ pub(crate) struct Parsed<'w> {
 /// Newest SPIR-V version whose rules are known.
 const NEWEST: (u8, u8) = (1, 6);
 
-/// Takes a module apart.
-pub(crate) fn parse(words: &[u32]) -> Result<Parsed<'_>, ReflectError> {
+/// Takes a module apart; `fault` is for tests of the tests.
+pub(crate) fn parse(words: &[u32], fault: Fault) -> Result<Parsed<'_>, ReflectError> {
     let (header, instructions) = words::split(words)?;
     let mut parsed = Parsed {
         version: header.version,
@@ -100,7 +99,8 @@ pub(crate) fn parse(words: &[u32]) -> Result<Parsed<'_>, ReflectError> {
         objection: None,
         entries: Vec::new(),
         extended_sets: HashMap::new(),
-        decorations: Decorations::default(),
+        decorations: Decorations::new(&instructions, fault)?,
+        context: Context::new(&instructions),
         types: Types::default(),
         type_of: HashMap::new(),
         constants: HashMap::new(),
@@ -111,6 +111,9 @@ pub(crate) fn parse(words: &[u32]) -> Result<Parsed<'_>, ReflectError> {
         physical: false,
         shared_anywhere: false,
     };
+    if let Some(objection) = parsed.decorations.objection.clone() {
+        parsed.object(objection);
+    }
     if header.version > NEWEST || header.version.0 != 1 {
         parsed.object(format!("SPIR-V version {}.{}", header.version.0, header.version.1));
     }
@@ -150,10 +153,24 @@ pub(crate) fn parse(words: &[u32]) -> Result<Parsed<'_>, ReflectError> {
     }
     define_unlisted(&mut parsed, &instructions, header.bound);
     parsed.instructions = instructions;
-    apply_groups(&mut parsed)?;
-    parsed.shared_anywhere = parsed.decorations.shared.iter().any(|id| {
+    parsed.look_at_text();
+    parsed.shared_anywhere = parsed.decorations.shared().iter().any(|id| {
         !parsed.variables.contains_key(id) && !matches!(parsed.types.get(*id), Some(Type::Struct { .. }))
     });
+    // What the rest relies on, and a valid module has.
+    let memory_models = parsed.instructions.iter().filter(|inst| inst.op() == Some(Op::MemoryModel)).count();
+    if memory_models != 1 {
+        parsed.object(format!("{memory_models} memory models"));
+    }
+    let mut names: Vec<(u32, &str)> = parsed.entries.iter().map(|e| (e.model, e.name.as_str())).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        let reason = format!("two entry points {:?}", twice[0].1);
+        parsed.object(reason);
+    }
+    if let Some(pointer) = parsed.types.other_than_announced() {
+        parsed.object(format!("the pointer type %{pointer}, which is not as OpTypeForwardPointer says"));
+    }
     for entry in &parsed.entries {
         if !parsed.functions.contains_key(&entry.function) {
             let what =
@@ -203,6 +220,9 @@ fn define_unlisted(parsed: &mut Parsed<'_>, instructions: &[Inst<'_>], bound: u3
 fn declare(parsed: &mut Parsed<'_>, inst: &Inst<'_>) -> Result<(), ReflectError> {
     if parsed.types.take(inst) {
         parsed.untyped |= inst.op() == Some(Op::TypeUntypedPointerKHR);
+        if inst.op() == Some(Op::TypeInt) && ![8, 16, 32, 64].contains(&inst.word(2)) {
+            parsed.object(format!("integers of {} bits", inst.word(2)));
+        }
         return Ok(());
     }
     match inst.op() {
@@ -226,8 +246,7 @@ fn declare(parsed: &mut Parsed<'_>, inst: &Inst<'_>) -> Result<(), ReflectError>
         Some(Op::ExtInstImport) => {
             let set = match inst.string(2)?.0.as_str() {
                 "GLSL.std.450" => ExtendedSet::Glsl,
-                "DebugInfo" | "OpenCL.DebugInfo.100" => ExtendedSet::NonSemantic,
-                name if name.starts_with("NonSemantic.") => ExtendedSet::NonSemantic,
+                name if blocks::changes_nothing(name) => ExtendedSet::NonSemantic,
                 _ => ExtendedSet::Other,
             };
             parsed.extended_sets.insert(inst.word(1), set);
@@ -237,93 +256,70 @@ fn declare(parsed: &mut Parsed<'_>, inst: &Inst<'_>) -> Result<(), ReflectError>
             let interface = inst.from(next).to_vec();
             parsed.entries.push(Entry { model: inst.word(1), function: inst.word(2), name, interface });
         }
-        Some(Op::Constant) if matches!(parsed.types.get(inst.word(1)), Some(Type::Integer)) => {
-            let value = u64::from(inst.word(3)) | u64::from(inst.word(4)) << 32;
-            parsed.constants.insert(inst.word(2), value);
+        Some(Op::Constant) => {
+            if let Some(Type::Integer { width }) = parsed.types.get(inst.word(1)) {
+                let value = u64::from(inst.word(3)) | u64::from(inst.word(4)) << 32;
+                parsed.constants.insert(inst.word(2), value & constants::mask(*width));
+            }
         }
-        Some(Op::ConstantNull) if matches!(parsed.types.get(inst.word(1)), Some(Type::Integer)) => {
+        Some(Op::ConstantNull) if matches!(parsed.types.get(inst.word(1)), Some(Type::Integer { .. })) => {
             parsed.constants.insert(inst.word(2), 0);
         }
-        Some(Op::Decorate) => decorate(parsed, inst.at, inst.word(1), inst.word(2), inst.word(3))?,
-        Some(Op::MemberDecorate) if is_shared(inst.word(3)) => {
-            parsed.decorations.shared.insert(inst.word(1));
+        Some(Op::ExecutionMode | Op::ExecutionModeId) if ExecutionMode::from_u32(inst.word(2)).is_none() => {
+            parsed.object(format!("execution mode {}", inst.word(2)));
         }
         _ => {}
     }
     Ok(())
 }
 
-fn is_shared(decoration: u32) -> bool {
-    decoration == Decoration::Coherent as u32 || decoration == Decoration::Volatile as u32
-}
-
-/// Notes one decoration of one id.
-fn decorate(
-    parsed: &mut Parsed<'_>,
-    at: usize,
-    id: u32,
-    decoration: u32,
-    value: u32,
-) -> Result<(), ReflectError> {
-    let decorations = &mut parsed.decorations;
-    let place = match Decoration::from_u32(decoration) {
-        Some(Decoration::DescriptorSet) => &mut decorations.set,
-        Some(Decoration::Binding) => &mut decorations.binding,
-        Some(Decoration::BufferBlock) => {
-            decorations.buffer_block.insert(id);
-            return Ok(());
-        }
-        Some(Decoration::Coherent | Decoration::Volatile) => {
-            decorations.shared.insert(id);
-            return Ok(());
-        }
-        _ => return Ok(()),
-    };
-    match place.insert(id, value) {
-        Some(before) if before != value => {
-            Err(ReflectError::malformed(at, format!("%{id} has two sets or bindings: {before} and {value}")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Hands the decorations of a group on to its targets; groups can't be nested.
-fn apply_groups(parsed: &mut Parsed<'_>) -> Result<(), ReflectError> {
-    let mut todo = Vec::new();
-    for inst in parsed.outside.iter().map(|index| parsed.instructions[*index]) {
-        let group = inst.word(1);
-        let decorations = &parsed.decorations;
-        let targets: Vec<u32> = match inst.op() {
-            Some(Op::GroupDecorate) => inst.from(2).to_vec(),
-            // Pairs of a structure and a member: only `Coherent` and `Volatile` have a meaning for both.
-            Some(Op::GroupMemberDecorate) if decorations.shared.contains(&group) => {
-                inst.from(2).iter().step_by(2).copied().collect()
-            }
-            _ => continue,
-        };
-        let mut hand_on = |decoration: Decoration, value: u32| {
-            todo.extend(targets.iter().map(|target| (inst.at, *target, decoration as u32, value)));
-        };
-        if decorations.shared.contains(&group) {
-            hand_on(Decoration::Coherent, 0);
-        }
-        if inst.op() == Some(Op::GroupDecorate) {
-            if let Some(set) = decorations.set.get(&group) {
-                hand_on(Decoration::DescriptorSet, *set);
-            }
-            if let Some(binding) = decorations.binding.get(&group) {
-                hand_on(Decoration::Binding, *binding);
-            }
-            if decorations.buffer_block.contains(&group) {
-                hand_on(Decoration::BufferBlock, 0);
-            }
-        }
-    }
-    todo.into_iter()
-        .try_for_each(|(at, target, decoration, value)| decorate(parsed, at, target, decoration, value))
-}
-
 impl Parsed<'_> {
+    /// What each entry point does.
+    pub fn reflected(&self) -> Module {
+        Module { entry_points: self.entries.iter().map(|entry| effects::entry_point(self, entry)).collect() }
+    }
+
+    /// Looks whether every instruction stands where its kind belongs: what the other modules look for outside functions,
+    /// and what they look for inside, must not be elsewhere.
+    fn look_at_text(&mut self) {
+        let mut reason = None;
+        for function in self.functions.values() {
+            if let Err(found) = blocks::blocks(&self.context, &self.instructions[function.body.clone()]) {
+                reason.get_or_insert(found);
+            }
+        }
+        for inst in self.outside.iter().map(|index| &self.instructions[*index]) {
+            // Declarations, variables and constants. All others do something, and no reader looks for them there.
+            let declares = match meaning(self, inst) {
+                Meaning::Ignored => !matches!(
+                    inst.op(),
+                    Some(
+                        Op::Label
+                            | Op::FunctionParameter
+                            | Op::Branch
+                            | Op::BranchConditional
+                            | Op::Switch
+                            | Op::Return
+                            | Op::Kill
+                            | Op::Unreachable
+                            | Op::TerminateInvocation
+                            | Op::SelectionMerge
+                            | Op::LoopMerge
+                    )
+                ),
+                Meaning::Variable { .. } => true,
+                Meaning::Value(_) => inst.op().is_some_and(Op::is_constant),
+                _ => false,
+            };
+            if !declares {
+                reason.get_or_insert(format!("{} outside functions", inst.name()));
+            }
+        }
+        if let Some(reason) = reason {
+            self.object(reason);
+        }
+    }
+
     /// Records a reason for which the whole module is unknown; the first one is kept.
     fn object(&mut self, reason: String) {
         self.objection.get_or_insert(reason);

@@ -1,6 +1,6 @@
 //! Which descriptor a variable stands for.
 
-use rspirv::spirv::StorageClass;
+use rspirv::spirv::{Decoration, StorageClass};
 
 use crate::api::{Class, Count};
 use crate::module::{Parsed, Variable};
@@ -56,7 +56,7 @@ fn class(parsed: &Parsed<'_>, storage: u32, ty: u32) -> Class {
     match (storage, parsed.types.get(ty)) {
         (Some(StorageClass::StorageBuffer), Some(Type::Struct { .. })) => Class::StorageBuffer,
         (Some(StorageClass::Uniform), Some(Type::Struct { .. })) => {
-            if parsed.decorations.buffer_block.contains(&ty) {
+            if parsed.decorations.of(ty, Decoration::BufferBlock).is_some() {
                 Class::StorageBuffer
             } else {
                 Class::UniformBuffer

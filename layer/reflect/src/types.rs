@@ -15,7 +15,10 @@ use crate::words::Inst;
 #[derive(Debug, Clone)]
 pub(crate) enum Type {
     /// Integers; constants of them can be indices, scopes and semantics.
-    Integer,
+    Integer {
+        /// In bits.
+        width: u32,
+    },
     /// Anything else that holds numbers only, and function types.
     Plain,
     /// A pointer that knows what it points to.
@@ -87,7 +90,7 @@ impl Types {
                 self.forward.insert(id, inst.word(2));
                 return true;
             }
-            Some(Op::TypeInt) => Type::Integer,
+            Some(Op::TypeInt) => Type::Integer { width: inst.word(2) },
             Some(
                 Op::TypeVoid
                 | Op::TypeBool
@@ -118,7 +121,7 @@ impl Types {
             _ => return false,
         };
         let carries = match &ty {
-            Type::Integer | Type::Plain => Carries::default(),
+            Type::Integer { .. } | Type::Plain => Carries::default(),
             Type::Pointer { class, .. } | Type::Untyped { class } => through(*class),
             Type::Array { element, .. } | Type::RuntimeArray { element } => self.carries(*element),
             Type::Struct { members } => {
@@ -143,6 +146,17 @@ impl Types {
             (None, Some(class)) => through(*class),
             (None, None) => HANDLES,
         }
+    }
+
+    /// A pointer type of another storage class than was announced, or none at all: what holds such pointers was taken to
+    /// hold others.
+    pub fn other_than_announced(&self) -> Option<u32> {
+        let mut announced = self.forward.iter();
+        let other = |(id, class): &(&u32, &u32)| match self.declared.get(*id) {
+            Some(Type::Pointer { class: declared, .. }) => declared != *class,
+            _ => true,
+        };
+        announced.find(other).map(|(id, _)| *id)
     }
 
     /// Whether values of this type are physical addresses and nothing else.

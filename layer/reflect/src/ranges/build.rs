@@ -12,7 +12,8 @@ use super::layout::Layout;
 use super::pointers::{Pointer, Root};
 use super::program::{Block, End, Lost, Program, Reason, Value};
 use super::ssa::{NONE, Ssa};
-use super::text::FunctionText;
+use super::text::{FunctionText, TextBlock};
+use crate::blocks::Terminator;
 use crate::flow::Flow;
 use crate::meaning::{Meaning, Touch, meaning};
 use crate::module::{Entry, Parsed};
@@ -52,7 +53,7 @@ pub(crate) struct Frame {
 pub(crate) struct Builder<'a, 'w> {
     pub parsed: &'a Parsed<'w>,
     flow: &'a Flow,
-    pub layout: Layout,
+    pub layout: Layout<'a>,
     pub ssa: Ssa,
     /// Built-in input variables.
     pub built_ins: HashMap<u32, u32>,
@@ -100,30 +101,38 @@ pub(crate) fn build(parsed: &Parsed<'_>, flow: &Flow, entry: &Entry) -> Result<P
 fn local_size(parsed: &Parsed<'_>, entry: &Entry) -> Option<[u32; 3]> {
     let constant = |id: u32| parsed.constants.get(&id).and_then(|value| u32::try_from(*value).ok());
     let outside = || parsed.outside.iter().map(|index| &parsed.instructions[*index]);
-    let decorated = outside().find(|inst| {
-        inst.op() == Some(Op::Decorate)
-            && inst.word(2) == Decoration::BuiltIn as u32
-            && inst.word(3) == BuiltIn::WorkgroupSize as u32
-    });
-    if let Some(decorated) = decorated {
-        let made = outside().find(|inst| inst.result().is_some_and(|(_, id)| id == decorated.word(1)))?;
+    let built_ins = parsed.decorations.all(Decoration::BuiltIn);
+    let mut decorated = built_ins.filter(|(_, built_in)| *built_in == BuiltIn::WorkgroupSize as u32);
+    if let Some((decorated, _)) = decorated.next() {
+        let made = outside().find(|inst| inst.result().is_some_and(|(_, id)| id == decorated))?;
         return match made.op() {
+            _ if made.from(3).len() != 3 || decorated_twice(decorated, parsed) => None,
             Some(Op::ConstantComposite) => {
                 Some([constant(made.word(3))?, constant(made.word(4))?, constant(made.word(5))?])
             }
             _ => None,
         };
     }
-    outside().filter(|inst| inst.word(1) == entry.function).find_map(|inst| {
+    // One size: what a driver makes of two that differ isn't known, nor is one that comes from a constant without a value.
+    let mut sizes = outside().filter(|inst| inst.word(1) == entry.function).filter_map(|inst| {
         let three = [inst.word(3), inst.word(4), inst.word(5)];
         match (inst.op(), ExecutionMode::from_u32(inst.word(2))) {
-            (Some(Op::ExecutionMode), Some(ExecutionMode::LocalSize)) => Some(three),
+            (Some(Op::ExecutionMode), Some(ExecutionMode::LocalSize)) => Some(Some(three)),
             (Some(Op::ExecutionModeId), Some(ExecutionMode::LocalSizeId)) => {
-                Some([constant(three[0])?, constant(three[1])?, constant(three[2])?])
+                let [x, y, z] = three.map(constant);
+                Some(x.zip(y).zip(z).map(|((x, y), z)| [x, y, z]))
             }
             _ => None,
         }
-    })
+    });
+    let first = sizes.next()??;
+    sizes.all(|size| size == Some(first)).then_some(first)
+}
+
+/// Whether something else is decorated as the workgroup's size, too.
+fn decorated_twice(decorated: u32, parsed: &Parsed<'_>) -> bool {
+    let mut all = parsed.decorations.all(Decoration::BuiltIn);
+    all.any(|(id, built_in)| built_in == BuiltIn::WorkgroupSize as u32 && id != decorated)
 }
 
 /// The bits of a variable's part; of a part that it doesn't have, which only an invalid module reaches, a word's.
@@ -135,12 +144,7 @@ impl Builder<'_, '_> {
     /// Constants, built-ins and Private variables.
     fn declarations(&mut self, first: Block) {
         let parsed = self.parsed;
-        for index in &parsed.outside {
-            let inst = &parsed.instructions[*index];
-            if inst.op() == Some(Op::Decorate) && inst.word(2) == Decoration::BuiltIn as u32 {
-                self.built_ins.insert(inst.word(1), inst.word(3));
-            }
-        }
+        self.built_ins = parsed.decorations.all(Decoration::BuiltIn).collect();
         for index in &parsed.outside {
             let inst = &parsed.instructions[*index];
             let Some((ty, id)) = inst.result().filter(|(ty, _)| *ty != 0) else { continue };
@@ -416,13 +420,7 @@ impl Builder<'_, '_> {
         }
         frame.ids.extend(function.parameters.iter().copied().zip(arguments));
         let body = &parsed.instructions[function.body.clone()];
-        let wide = |inst: &Inst<'_>| {
-            inst.op() == Some(Op::Switch) && self.layout.bits(parsed.type_of(inst.word(1))) == Some(64)
-        };
-        if body.iter().any(wide) {
-            return Err("a switch on 64 bits".to_owned());
-        }
-        let text = FunctionText::new(body)?;
+        let text = FunctionText::new(&parsed.context, body)?;
         for (index, label) in text.order.iter().enumerate() {
             let block = match index {
                 0 => first,
@@ -434,7 +432,7 @@ impl Builder<'_, '_> {
         let mut waiting: HashMap<u32, Vec<(&Inst<'_>, Vec<Value>)>> = HashMap::new();
         for label in &text.order {
             let mut block = frame.starts[label];
-            for inst in &text.blocks[label].body {
+            for inst in text.blocks[label].body {
                 if inst.op() == Some(Op::Phi) {
                     let leaves = self.phi(frame, block, inst);
                     waiting.entry(*label).or_default().push((inst, leaves));
@@ -443,7 +441,7 @@ impl Builder<'_, '_> {
                 }
             }
             frame.ends.insert(*label, block);
-            self.terminate(frame, block, text.blocks[label].end);
+            self.terminate(frame, block, &text.blocks[label]);
             // Edges that are complete now: from here on to blocks that were begun, and from earlier ones to those next.
             let from = *label;
             for to in &text.blocks[label].targets {
@@ -487,34 +485,32 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn terminate(&mut self, frame: &mut Frame, block: Block, inst: &Inst<'_>) {
-        let to = |label: u32| frame.starts.get(&label).copied();
-        let end = match inst.op() {
-            Some(Op::Branch) => to(inst.word(1)).map_or(End::Stop, End::Goto),
-            Some(Op::BranchConditional) => match (to(inst.word(2)), to(inst.word(3))) {
-                (Some(yes), Some(no)) => End::If(self.scalar(frame, block, inst.word(1)), yes, no),
-                _ => End::Stop,
-            },
-            Some(Op::Switch) => {
-                let selector = self.scalar(frame, block, inst.word(1));
-                let mask = super::semantics::mask(self.ssa.bits(selector));
-                let cases = inst.from(3).chunks_exact(2);
-                let cases = cases.filter_map(|case| Some((u64::from(case[0]) & mask, to(case[1])?)));
-                match to(inst.word(2)) {
-                    Some(default) => End::Switch(selector, cases.collect(), default),
-                    None => End::Stop,
+    fn terminate(&mut self, frame: &mut Frame, block: Block, text: &TextBlock<'_>) {
+        // Every label that a reached block leads to has been reached, too.
+        let to = |label: u32| frame.starts[&label];
+        let end = match &text.terminator {
+            Terminator::Branch(label) => End::Goto(to(*label)),
+            Terminator::Conditional { condition, yes, no } => {
+                let (yes, no) = (to(*yes), to(*no));
+                End::If(self.scalar(frame, block, *condition), yes, no)
+            }
+            Terminator::Switch { selector, cases, default } => {
+                let cases = cases.iter().map(|(literal, label)| (*literal, to(*label))).collect();
+                let default = to(*default);
+                End::Switch(self.scalar(frame, block, *selector), cases, default)
+            }
+            Terminator::Leaves => {
+                match text.end.op() {
+                    Some(Op::Return) => frame.returns.push((block, None)),
+                    Some(Op::ReturnValue) => {
+                        let val = self.val(frame, block, text.end.word(1));
+                        frame.returns.push((block, Some(val)));
+                    }
+                    // The invocation ends, or can't come here.
+                    _ => {}
                 }
-            }
-            Some(Op::Return) => {
-                frame.returns.push((block, None));
                 End::Stop
             }
-            Some(Op::ReturnValue) => {
-                let val = self.val(frame, block, inst.word(1));
-                frame.returns.push((block, Some(val)));
-                End::Stop
-            }
-            _ => End::Stop,
         };
         self.ssa.end(block, end);
     }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use rspirv::spirv::{Decoration, Op};
 
+use crate::decorations::Decorations;
 use crate::module::Parsed;
 
 /// A declared type, as far as sizes need it. Ids refer to other types.
@@ -26,28 +27,27 @@ pub(crate) enum Shape {
     Other,
 }
 
-/// How the matrices inside a member lie in memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// How the matrices inside a member lie in memory: there is none where the decorations don't say it, or say it twice.
+/// Nothing is known then of where the parts of a matrix are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MatrixLayout {
     pub stride: u64,
     pub row_major: bool,
 }
 
 /// All types of a module with their layout decorations.
-#[derive(Debug, Default)]
-pub(crate) struct Layout {
+#[derive(Debug)]
+pub(crate) struct Layout<'a> {
     shapes: HashMap<u32, Shape>,
-    array_strides: HashMap<u32, u64>,
-    offsets: HashMap<(u32, u32), u64>,
-    matrices: HashMap<(u32, u32), MatrixLayout>,
+    decorations: &'a Decorations,
 }
 
 /// Most leaves that a type may have before it isn't followed.
 pub(crate) const MOST_LEAVES: usize = 1024;
 
-impl Layout {
-    pub fn new(parsed: &Parsed<'_>) -> Layout {
-        let mut layout = Layout::default();
+impl<'a> Layout<'a> {
+    pub fn new(parsed: &'a Parsed<'_>) -> Layout<'a> {
+        let mut layout = Layout { shapes: HashMap::new(), decorations: &parsed.decorations };
         for index in &parsed.outside {
             let inst = &parsed.instructions[*index];
             let id = inst.word(1);
@@ -71,28 +71,6 @@ impl Layout {
                     columns: inst.word(5),
                     usage: inst.word(6),
                 },
-                Some(Op::Decorate) => {
-                    if inst.word(2) == Decoration::ArrayStride as u32 {
-                        layout.array_strides.insert(id, u64::from(inst.word(3)));
-                    }
-                    continue;
-                }
-                Some(Op::MemberDecorate) => {
-                    let member = (id, inst.word(2));
-                    match Decoration::from_u32(inst.word(3)) {
-                        Some(Decoration::Offset) => {
-                            layout.offsets.insert(member, u64::from(inst.word(4)));
-                        }
-                        Some(Decoration::MatrixStride) => {
-                            layout.matrices.entry(member).or_default().stride = u64::from(inst.word(4));
-                        }
-                        Some(Decoration::RowMajor) => {
-                            layout.matrices.entry(member).or_default().row_major = true;
-                        }
-                        _ => {}
-                    }
-                    continue;
-                }
                 Some(op) if op.is_type() => Shape::Other,
                 _ => continue,
             };
@@ -118,38 +96,47 @@ impl Layout {
 
     /// Byte offset of a member; nothing where no decoration says it.
     pub fn member(&self, ty: u32, member: u32) -> Option<u64> {
-        self.offsets.get(&(ty, member)).copied()
+        self.decorations.of_member(ty, member, Decoration::Offset).map(u64::from)
     }
 
     /// How the matrices in a member lie.
-    pub fn matrix(&self, ty: u32, member: u32) -> MatrixLayout {
-        self.matrices.get(&(ty, member)).copied().unwrap_or_default()
+    pub fn matrix(&self, ty: u32, member: u32) -> Option<MatrixLayout> {
+        let of = |decoration| self.decorations.of_member(ty, member, decoration);
+        let stride = u64::from(of(Decoration::MatrixStride)?);
+        let row_major = match (of(Decoration::RowMajor), of(Decoration::ColMajor)) {
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            _ => return None,
+        };
+        Some(MatrixLayout { stride, row_major })
     }
 
     /// Bytes from one element of an array, or one target of a pointer with `ArrayStride`, to the next.
     pub fn stride(&self, ty: u32) -> Option<u64> {
-        self.array_strides.get(&ty).copied()
+        self.decorations.of(ty, Decoration::ArrayStride).map(u64::from)
     }
 
     /// Bytes that a value of the type covers in memory, from its first byte to its last.
-    pub fn size(&self, ty: u32, matrix: MatrixLayout) -> Option<u64> {
+    pub fn size(&self, ty: u32, matrix: Option<MatrixLayout>) -> Option<u64> {
         self.size_within(ty, matrix, 0)
     }
 
-    fn size_within(&self, ty: u32, matrix: MatrixLayout, depth: usize) -> Option<u64> {
+    fn size_within(&self, ty: u32, matrix: Option<MatrixLayout>, depth: usize) -> Option<u64> {
         if depth > 32 {
             return None;
         }
         let size = |ty, matrix| self.size_within(ty, matrix, depth + 1);
         match self.shape(ty) {
             Shape::Int { bits } => Some(u64::from(*bits).div_ceil(8)),
-            Shape::Float { bits } => Some(u64::from(*bits).div_ceil(8)),
+            // Smaller ones may share a byte.
+            Shape::Float { bits } => bits.is_multiple_of(8).then(|| u64::from(*bits) / 8),
             Shape::Vector { of, count } => size(*of, matrix)?.checked_mul(*count),
             Shape::Matrix { column, count } => {
                 let Shape::Vector { of, count: rows } = self.shape(*column) else { return None };
-                let (outer, inner) = if matrix.row_major { (*rows, *count) } else { (*count, *rows) };
+                let lies = matrix?;
+                let (outer, inner) = if lies.row_major { (*rows, *count) } else { (*count, *rows) };
                 let last = size(*of, matrix)?.checked_mul(inner)?;
-                matrix.stride.checked_mul(outer.checked_sub(1)?)?.checked_add(last)
+                lies.stride.checked_mul(outer.checked_sub(1)?)?.checked_add(last)
             }
             Shape::Array { of, count } => {
                 let last = size(*of, matrix)?;

@@ -36,7 +36,8 @@ use crate::effects;
 use crate::error::ReflectError;
 use crate::flow::Flow;
 use crate::module;
-use crate::specialize::{Specialization, specialize};
+use crate::specialization::Specialization;
+use crate::specialize::specialize;
 use compiled::Compiled;
 use program::{Access, Block, Node, Target};
 use walk::Walk;
@@ -201,6 +202,12 @@ pub enum Fault {
     StrictIsStricter,
     /// The remainder of a division by n is taken to be less than n - 1.
     RestsAreSmaller,
+    /// The instruction before the next label is taken for a block's terminator.
+    LastIsTerminator,
+    /// Of what comes through decoration groups only sets and bindings are seen.
+    GroupsIgnored,
+    /// Constants are not cut to the width of their type.
+    WidthsIgnored,
 }
 
 /// Numbers of reasons that every footprint has.
@@ -220,8 +227,20 @@ impl Footprint {
         name: &str,
         specialization: &Specialization,
     ) -> Result<Footprint, ReflectError> {
-        let words = specialize(words, specialization)?;
-        let parsed = module::parse(&words)?;
+        Footprint::compile_with(words, name, specialization, Fault::None)
+    }
+
+    /// The same, with a fault built in.
+    #[doc(hidden)]
+    pub fn compile_with(
+        words: &[u32],
+        name: &str,
+        specialization: &Specialization,
+        fault: Fault,
+    ) -> Result<Footprint, ReflectError> {
+        let specialized = specialize(words, specialization, fault)?;
+        let mut parsed = module::parse(&specialized.words, fault)?;
+        parsed.objection = specialized.objection.or(parsed.objection);
         let compute = Stage::Compute;
         let entry =
             parsed.entries.iter().find(|entry| entry.name == name && effects::stage(entry.model) == compute);
@@ -240,14 +259,7 @@ impl Footprint {
                 build::build(&parsed, &flow, entry).and_then(compiled::compile)
             }
         };
-        let place = |variable: &u32| {
-            parsed
-                .decorations
-                .set
-                .get(variable)
-                .copied()
-                .zip(parsed.decorations.binding.get(variable).copied())
-        };
+        let place = |variable: &u32| parsed.decorations.place(*variable);
         let mut footprint = Footprint {
             entry: reflected,
             compiled: None,
@@ -256,7 +268,7 @@ impl Footprint {
             lost: Vec::new(),
             reasons: Vec::new(),
             pushes: Vec::new(),
-            fault: Fault::None,
+            fault,
         };
         match built {
             Ok(mut compiled) => {

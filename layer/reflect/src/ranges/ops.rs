@@ -196,10 +196,10 @@ impl Builder<'_, '_> {
                     Some(layout) if layout == column_major => number(*columns).zip(number(*rows)),
                     _ => None,
                 };
-                let size = self.layout.size(*component, Default::default());
+                let size = self.layout.size(*component, None);
                 // The stride counts what the pointer points to; where that is a vector, taking the whole vector for
                 // the unit covers the reading in which its components are counted.
-                let unit = self.layout.size(pointer.ty, Default::default());
+                let unit = self.layout.size(pointer.ty, None);
                 lines
                     .zip(size)
                     .zip(unit)
@@ -435,8 +435,7 @@ impl Builder<'_, '_> {
                     Op::UConvert => U::ZeroExtend,
                     Op::SConvert => U::SignExtend,
                     Op::GroupNonUniformSMin | Op::GroupNonUniformUMin | Op::GroupNonUniformSMax
-                    | Op::GroupNonUniformUMax if inst.word(4) != GroupOperation::ExclusiveScan as u32 => {
-                        // One of the invocations' values; the first one's exclusive scan would be none of them.
+                    | Op::GroupNonUniformUMax if gives_one_of_the_values(inst.word(4)) => {
                         return Some(self.each(frame, block, inst, &[inst.word(5)], |this, bits, v| {
                             this.ssa.node(block, bits, Node::Un(U::Among, v[0]))
                         }));
@@ -457,7 +456,7 @@ impl Builder<'_, '_> {
                         let (offset, count) = (self.scalar(frame, block, inst.word(4)), self.scalar(frame, block, inst.word(5)));
                         let known = self.ssa.known(offset).zip(self.ssa.known(count));
                         return Some(self.each(frame, block, inst, &operands, |this, bits, v| match known {
-                            Some((offset, count)) if offset + count <= u64::from(bits) && count < 64 => {
+                            Some((offset, count)) if offset <= 64 && count < 64 && offset + count <= u64::from(bits) => {
                                 let offset = this.ssa.constant(bits, offset);
                                 let mask = this.ssa.constant(bits, (1 << count) - 1);
                                 let shifted = this.ssa.binary(block, bits, B::Shr, v[0], offset);
@@ -549,4 +548,11 @@ impl Builder<'_, '_> {
             _ => this.ssa.range(block, bits, 0, super::semantics::mask(bits)),
         }))
     }
+}
+
+/// Whether the result of a minimum or maximum over invocations is one of their values: an exclusive scan has none to give to
+/// the first invocation, and what isn't listed may have none either.
+fn gives_one_of_the_values(operation: u32) -> bool {
+    let listed = [GroupOperation::Reduce, GroupOperation::InclusiveScan, GroupOperation::ClusteredReduce];
+    listed.iter().any(|listed| *listed as u32 == operation)
 }

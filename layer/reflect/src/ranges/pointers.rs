@@ -50,14 +50,15 @@ pub(crate) struct Pointer {
     pub offset: Offset,
     /// Type of what it points to.
     pub ty: u32,
-    pub matrix: MatrixLayout,
+    /// How the matrices in it lie, where that is known.
+    pub matrix: Option<MatrixLayout>,
     /// Distance of a vector's components, where it is a column of a matrix that lies in rows.
     pub component: Option<u64>,
 }
 
 impl Pointer {
     pub fn new(root: Root, ty: u32) -> Pointer {
-        Pointer { root, offset: Offset::default(), ty, matrix: MatrixLayout::default(), component: None }
+        Pointer { root, offset: Offset::default(), ty, matrix: None, component: None }
     }
 }
 
@@ -136,24 +137,23 @@ impl Builder<'_, '_> {
                     Shape::Matrix { column, .. } => {
                         let column = *column;
                         let scalar = self.layout.element(column);
-                        let size = scalar.and_then(|ty| self.layout.size(ty, MatrixLayout::default()));
-                        match size {
-                            Some(size) if pointer.matrix.row_major => {
+                        let size = scalar.and_then(|ty| self.layout.size(ty, None));
+                        match (size, pointer.matrix) {
+                            (Some(size), Some(lies)) if lies.row_major => {
                                 self.advance(pointer, index, size);
-                                pointer.component = Some(pointer.matrix.stride);
+                                pointer.component = Some(lies.stride);
                                 pointer.ty = column;
                             }
-                            Some(_) => {
-                                let stride = pointer.matrix.stride;
-                                self.advance(pointer, index, stride);
+                            (Some(_), Some(lies)) => {
+                                self.advance(pointer, index, lies.stride);
                                 pointer.ty = column;
                             }
-                            None => lost(pointer),
+                            _ => lost(pointer),
                         }
                     }
                     Shape::Vector { of, .. } => {
                         let of = *of;
-                        match pointer.component.take().or(self.layout.size(of, MatrixLayout::default())) {
+                        match pointer.component.take().or(self.layout.size(of, None)) {
                             Some(size) => {
                                 self.advance(pointer, index, size);
                                 pointer.ty = of;
@@ -232,7 +232,7 @@ impl Builder<'_, '_> {
     fn span(&self, pointer: &Pointer) -> Option<u64> {
         match (pointer.component, self.layout.shape(pointer.ty)) {
             (Some(distance), Shape::Vector { of, count }) => {
-                let last = self.layout.size(*of, MatrixLayout::default())?;
+                let last = self.layout.size(*of, None)?;
                 distance.checked_mul(count.checked_sub(1)?)?.checked_add(last)
             }
             _ => self.layout.size(pointer.ty, pointer.matrix),
@@ -333,7 +333,7 @@ impl Builder<'_, '_> {
                 (0..*count).for_each(|i| self.offsets_within(*of, start + i * stride, out));
             }
             Shape::Vector { of, count } => {
-                let Some(size) = self.layout.size(*of, MatrixLayout::default()) else { return };
+                let Some(size) = self.layout.size(*of, None) else { return };
                 out.extend((0..*count).map(|i| start + i * size));
             }
             Shape::Matrix { column, count } => {

@@ -35,6 +35,12 @@ pub(crate) fn fold_binary(op: Binary, a: u64, b: u64, bits: u8) -> Option<u64> {
         Binary::MulHigh => ((u128::from(a) * u128::from(b)) >> bits) as u64,
         Binary::UDiv => a.checked_div(b)?,
         Binary::UMod => a.checked_rem(b)?,
+        // The one quotient that doesn't fit isn't defined, and neither is its remainder.
+        Binary::SDiv | Binary::SRem | Binary::SMod
+            if sb == -1 && sa == signed(1 << bits.saturating_sub(1), bits) =>
+        {
+            return None;
+        }
         Binary::SDiv => sa.checked_div(sb)? as u64,
         Binary::SRem => sa.checked_rem(sb)? as u64,
         Binary::SMod => {

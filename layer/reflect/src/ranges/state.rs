@@ -248,13 +248,23 @@ impl State {
 
     /// Quotient and remainder of a whole by a positive divisor, the quotient rounded down.
     pub fn divide(&mut self, whole: &Form, divisor: i128) -> (Form, Form) {
+        if let Some(exact) = self.divide_exactly(whole, divisor) {
+            return exact;
+        }
+        // Numbers that are too large to reckon with: what the bounds alone say.
+        let (low, high) = self.bounds(whole);
+        let reason = self.reason(whole);
+        let quotient = self.fresh(low.div_euclid(divisor), high.div_euclid(divisor), reason);
+        (quotient, self.fresh(0, divisor - 1, reason))
+    }
+
+    fn divide_exactly(&mut self, whole: &Form, divisor: i128) -> Option<(Form, Form)> {
         let (outer, inner) = whole.split(divisor);
         let (low, high) = self.bounds(&inner);
         let (first, last) = (low.div_euclid(divisor), high.div_euclid(divisor));
-        let join =
-            |quotient: &Form, rest: Form| (outer.plus(quotient, 1).unwrap_or_else(|| outer.clone()), rest);
+        let join = |quotient: &Form, rest: Form| Some((outer.plus(quotient, 1)?, rest));
         if first == last {
-            let rest = inner.shifted(-first * divisor).unwrap_or_default();
+            let rest = inner.shifted(first.checked_mul(-divisor)?)?;
             return join(&Form::constant(first), rest);
         }
         if let Some((.., quotient, rest)) =
@@ -268,8 +278,7 @@ impl State {
         let quotient = self.fresh(first, last, reason);
         let smaller = i128::from(self.fault == Fault::RestsAreSmaller);
         let rest = self.fresh(0, (divisor / step - 1 - smaller).max(0), 0);
-        let rest = rest.times(step).and_then(|rest| rest.shifted(inner.constant.rem_euclid(step)));
-        let rest = rest.unwrap_or_default();
+        let rest = rest.times(step).and_then(|rest| rest.shifted(inner.constant.rem_euclid(step)))?;
         if let Some((atom, _)) = quotient.terms.first() {
             let known = Division { divisor, whole: inner.clone(), rest: rest.clone() };
             self.divisions.insert(*atom, known);

@@ -2,14 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rspirv::spirv::Op;
-
+use crate::blocks::{self, Context, Terminator};
 use crate::words::Inst;
 
 /// One block of a function's text.
 pub(crate) struct TextBlock<'t> {
-    pub body: Vec<&'t Inst<'t>>,
+    /// Without the label and the terminator.
+    pub body: &'t [Inst<'t>],
+    /// The terminator's instruction.
     pub end: &'t Inst<'t>,
+    pub terminator: Terminator,
     /// Labels that it may go to, each once.
     pub targets: Vec<u32>,
 }
@@ -22,35 +24,26 @@ pub(crate) struct FunctionText<'t> {
 }
 
 impl<'t> FunctionText<'t> {
-    pub fn new(body: &'t [Inst<'t>]) -> Result<FunctionText<'t>, String> {
-        let (mut blocks, mut first) = (HashMap::new(), None);
-        let mut current: Option<(u32, Vec<&Inst<'_>>)> = None;
-        for inst in body {
-            match (inst.op(), &mut current) {
-                (Some(Op::Label), _) => {
-                    first.get_or_insert(inst.word(1));
-                    current = Some((inst.word(1), Vec::new()));
-                }
-                (_, Some((label, lines))) => {
-                    if let Some(targets) = targets(inst) {
-                        let block = TextBlock { body: std::mem::take(lines), end: inst, targets };
-                        blocks.insert(*label, block);
-                        current = None;
-                    } else {
-                        lines.push(inst);
-                    }
-                }
-                _ => {}
-            }
-        }
-        let first = first.ok_or("a function without a body")?;
+    pub fn new(context: &Context, body: &'t [Inst<'t>]) -> Result<FunctionText<'t>, String> {
+        let found = blocks::blocks(context, body)?;
+        let first = found.first().map(|block| block.label).ok_or("a function without a body")?;
+        let blocks: HashMap<u32, TextBlock<'_>> = found
+            .into_iter()
+            .map(|block| {
+                let text = TextBlock {
+                    body: &body[block.start + 1..block.end],
+                    end: &body[block.end],
+                    targets: block.terminator.targets(),
+                    terminator: block.terminator,
+                };
+                (block.label, text)
+            })
+            .collect();
         // Depth first, without recursion.
         let (mut order, mut seen) = (Vec::new(), HashSet::from([first]));
         let mut open = vec![(first, 0usize)];
         while let Some((label, next)) = open.pop() {
-            let block: &TextBlock<'_> =
-                blocks.get(&label).ok_or_else(|| format!("a jump to %{label}, which has no end"))?;
-            match block.targets.get(next) {
+            match blocks[&label].targets.get(next) {
                 Some(to) => {
                     open.push((label, next + 1));
                     if seen.insert(*to) {
@@ -67,36 +60,6 @@ impl<'t> FunctionText<'t> {
                 predecessors.entry(*to).or_default().push(*label);
             }
         }
-        if predecessors.contains_key(&first) {
-            return Err("a jump to a function's first block".to_owned());
-        }
         Ok(FunctionText { blocks, order, predecessors })
     }
-}
-
-/// Where an instruction that ends a block may go, each label once; nothing for any other instruction.
-fn targets(inst: &Inst<'_>) -> Option<Vec<u32>> {
-    let mut targets = match inst.op()? {
-        Op::Branch => vec![inst.word(1)],
-        Op::BranchConditional => vec![inst.word(2), inst.word(3)],
-        Op::Switch => {
-            // Selectors of 64 bits have been turned away.
-            let words = inst.from(3);
-            let mut targets = vec![inst.word(2)];
-            targets.extend(words.chunks_exact(2).map(|case| case[1]));
-            targets
-        }
-        Op::Return
-        | Op::ReturnValue
-        | Op::Kill
-        | Op::Unreachable
-        | Op::TerminateInvocation
-        | Op::IgnoreIntersectionKHR
-        | Op::TerminateRayKHR
-        | Op::EmitMeshTasksEXT => Vec::new(),
-        _ => return None,
-    };
-    let mut seen = HashSet::new();
-    targets.retain(|target| seen.insert(*target));
-    Some(targets)
 }

@@ -113,8 +113,14 @@ impl Walk<'_> {
 
     fn unary(&mut self, op: U, a: Value, bits: u8) -> Form {
         match op {
-            U::Negate => self.form(a).times(-1).unwrap_or_default(),
-            U::Not => self.form(a).times(-1).and_then(|form| form.shifted(-1)).unwrap_or_default(),
+            U::Negate | U::Not => {
+                let negated = self.form(a).times(-1);
+                let by = if op == U::Not { -1 } else { 0 };
+                match negated.and_then(|form| form.shifted(by)) {
+                    Some(form) => form,
+                    None => self.any(bits, self.wrap),
+                }
+            }
             U::ZeroExtend => self.exact(a, false),
             U::SignExtend => self.exact(a, true),
             U::Truncate => self.form(a).clone(),
@@ -192,9 +198,9 @@ impl Walk<'_> {
                 continue;
             };
             let ((xl, xh), (yl, yh)) = (self.state.bounds(&x), self.state.bounds(&y));
-            let corners = [xl * yl, xl * yh, xh * yl, xh * yh];
-            let low = corners.into_iter().min().unwrap_or(0);
-            let high = corners.into_iter().max().unwrap_or(0);
+            let corners = [(xl, yl), (xl, yh), (xh, yl), (xh, yh)].map(|(a, b)| a.checked_mul(b));
+            let [Some(a), Some(b), Some(c), Some(d)] = corners else { continue };
+            let (low, high) = (a.min(b).min(c).min(d), a.max(b).max(c).max(d));
             let (least, most) = window(bits, signed);
             if low >= least && high <= most {
                 let reason = self.state.reason(&x).max(self.state.reason(&y));
@@ -368,7 +374,7 @@ impl Walk<'_> {
             let (low, high) = constants.fold((i128::MAX, i128::MIN), |(l, h), c| (l.min(c), h.max(c)));
             let apart = self.state.fresh(0, high - low, 0);
             let base = Form { constant: low, terms: first.terms.clone() };
-            return base.plus(&apart, 1).unwrap_or_default();
+            return base.plus(&apart, 1).unwrap_or_else(|| self.any(bits, self.wrap));
         }
         let reason = found.iter().map(|(form, _)| self.state.reason(form)).max().unwrap_or(0);
         // Whichever reading makes the hull narrower.

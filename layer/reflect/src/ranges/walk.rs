@@ -291,7 +291,10 @@ impl<'a> Walk<'a> {
             for (index, phi) in phis.iter().enumerate() {
                 let bits = this.bits(*phi);
                 let form = match (steps[index], guess.free[index]) {
-                    (Some(step), _) => starts[index].0.plus(&counter, step).unwrap_or_default().reduced(bits),
+                    (Some(step), _) => match starts[index].0.plus(&counter, step) {
+                        Some(form) => form.reduced(bits),
+                        None => this.any(bits, this.wrap),
+                    },
                     (None, Some((low, high))) => {
                         let reason = this.state.reason(&starts[index].0);
                         this.state.fresh(low, high, reason)

@@ -1,11 +1,22 @@
-//! Random compute shaders in GLSL, with everything that index arithmetic is made of.
+//! Random compute shaders in GLSL, Slang (which is HLSL here) and WGSL, with everything that index arithmetic is made of.
 //!
-//! Written as text and compiled by glslangValidator, so what is tested is what compilers emit: unoptimised, with local
-//! variables and calls, or after `spirv-opt -O`, with phis. Indices are always masked or guarded somewhere, as in real
+//! Written as text and compiled by those languages' own compilers, so what is tested is what compilers emit: unoptimised,
+//! with local variables and calls, or optimised, with phis. Indices are always masked or guarded somewhere, as in real
 //! shaders; loops are bounded; nothing else is held back. Half of the shaders also reach memory by address: through a pointer
 //! among the push constants, a number that becomes one, one of two pointers, and one that moves on in a loop.
 
 use std::fmt::Write as _;
+
+/// What a shader is written in. Choices mean the same in each, as far as the language has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    Glsl,
+    /// Slang's compiler takes the same text as HLSL.
+    Slang,
+    Wgsl,
+}
+
+use Language::{Glsl, Slang, Wgsl};
 
 /// The choices that a shader is made of; runs out into zeros.
 pub struct Choices<'a>(std::slice::Iter<'a, u16>);
@@ -29,6 +40,7 @@ pub const REACH: u64 = 1 << 16;
 
 struct Text<'c, 'a> {
     choices: &'c mut Choices<'a>,
+    language: Language,
     out: String,
     /// Unsigned variables in scope that may be assigned, and loop counters, which may not.
     variables: Vec<String>,
@@ -36,6 +48,7 @@ struct Text<'c, 'a> {
     names: usize,
     depth: usize,
     addresses: bool,
+    matrices: bool,
 }
 
 impl Text<'_, '_> {
@@ -44,16 +57,64 @@ impl Text<'_, '_> {
         format!("v{}", self.names)
     }
 
+    /// A constant that stands alone. WGSL refuses arithmetic on constants that wraps, so there it is the result of a call.
+    fn constant(&self, number: usize) -> String {
+        if self.language == Wgsl { format!("k({number}u)") } else { format!("{number}u") }
+    }
+
+    fn int(&self, of: &str) -> String {
+        if self.language == Wgsl { format!("i32({of})") } else { format!("int({of})") }
+    }
+
+    fn uint(&self, of: &str) -> String {
+        if self.language == Wgsl { format!("u32({of})") } else { format!("uint({of})") }
+    }
+
+    /// The buffer of structures.
+    fn items(&self) -> &'static str {
+        if self.language == Wgsl { "h.s" } else { "s" }
+    }
+
+    /// A statement that writes a word of the first buffer.
+    fn write(&self, index: &str, value: &str) -> String {
+        match self.language {
+            Wgsl => format!("atomicStore(&o[{index}], {value});"),
+            _ => format!("o[{index}] = {value};"),
+        }
+    }
+
+    /// A statement that adds 1 to a word of the first buffer.
+    fn add(&self, index: &str) -> String {
+        match self.language {
+            Glsl => format!("atomicAdd(o[{index}], 1u);"),
+            Slang => format!("InterlockedAdd(o[{index}], 1u);"),
+            Wgsl => format!("atomicAdd(&o[{index}], 1u);"),
+        }
+    }
+
+    /// A new variable.
+    fn variable(&self, name: &str, value: &str) -> String {
+        if self.language == Wgsl {
+            format!("var {name}: u32 = {value};")
+        } else {
+            format!("uint {name} = {value};")
+        }
+    }
+
     fn atom(&mut self) -> String {
         let in_scope = self.variables.len() + self.counters.len();
         match self.choices.next(11) {
-            0 => format!("{}u", self.choices.next(40)),
+            0 => {
+                let number = self.choices.next(40);
+                self.constant(number)
+            }
             1 => format!("p.{}", ["a", "b", "c", "d"][self.choices.next(4)]),
-            2 => "gl_GlobalInvocationID.x".into(),
-            3 => "gl_GlobalInvocationID.y".into(),
-            4 => "gl_LocalInvocationID.x".into(),
-            5 => "gl_WorkGroupID.x".into(),
-            6 => "gl_LocalInvocationIndex".into(),
+            2 => self.built_in("gl_GlobalInvocationID.x", "gid.x"),
+            3 => self.built_in("gl_GlobalInvocationID.y", "gid.y"),
+            4 => self.built_in("gl_LocalInvocationID.x", "lid.x"),
+            5 => self.built_in("gl_WorkGroupID.x", "wid.x"),
+            6 => self.built_in("gl_LocalInvocationIndex", "lix"),
+            7 if self.language == Wgsl => self.constant(5),
             7 => "S".into(),
             _ if in_scope > 0 => {
                 let index = self.choices.next(in_scope);
@@ -61,6 +122,10 @@ impl Text<'_, '_> {
             }
             _ => "p.a".into(),
         }
+    }
+
+    fn built_in(&self, glsl: &str, other: &str) -> String {
+        if self.language == Glsl { glsl.into() } else { other.into() }
     }
 
     fn expression(&mut self, depth: usize) -> String {
@@ -86,11 +151,21 @@ impl Text<'_, '_> {
             17 => format!("max({a}, {b})"),
             18 => {
                 let condition = self.condition(1);
-                format!("({condition} ? {a} : {b})")
+                match self.language {
+                    Wgsl => format!("select({b}, {a}, {condition})"),
+                    _ => format!("({condition} ? {a} : {b})"),
+                }
             }
             19 => format!("fastdiv({a} & 65535u)"),
-            20 => format!("uint(clamp(int({a}) - int({b}), 0, {small}))"),
-            _ => format!("bitfieldExtract({a}, {}, {})", self.choices.next(8), 1 + self.choices.next(8)),
+            20 => self.uint(&format!("clamp({} - {}, 0, {small})", self.int(&a), self.int(&b))),
+            _ => {
+                let (first, count) = (self.choices.next(8), 1 + self.choices.next(8));
+                match self.language {
+                    Glsl => format!("bitfieldExtract({a}, {first}, {count})"),
+                    Slang => format!("(({a} >> {first}u) & {}u)", (1 << count) - 1),
+                    Wgsl => format!("extractBits({a}, {first}u, {count}u)"),
+                }
+            }
         }
     }
 
@@ -103,7 +178,7 @@ impl Text<'_, '_> {
             3 => format!("{a} >= {b}"),
             4 => format!("{a} == {b}"),
             5 => format!("{a} != {b}"),
-            6 => format!("int({a}) < int({b})"),
+            6 => format!("{} < {}", self.int(&a), self.int(&b)),
             _ => format!("{a} < {}u", 1 + self.choices.next(200)),
         };
         if depth == 0 || self.choices.next(3) != 0 {
@@ -156,19 +231,62 @@ impl Text<'_, '_> {
         }
         let index = self.expression(2);
         let value = self.atom();
-        match self.choices.next(6) {
-            0 => writeln!(
-                self.out,
-                "{{ uint k = {index}; if (k < {}u) o[k] = {value}; }}",
-                self.choices.next(4000)
-            ),
-            1 => writeln!(self.out, "o[({index}) & 16383u] = {value};"),
-            2 => writeln!(self.out, "s[min({index}, 100u)].v.y = {value};"),
-            3 => writeln!(self.out, "t += uint(s[({index}) % 50u].n[({value}) & 3u]);"),
-            4 => writeln!(self.out, "atomicAdd(o[({index}) % {}u], 1u);", 1 + self.choices.next(3000)),
-            _ => writeln!(self.out, "t += i[min({index}, 9999u)];"),
+        if self.matrices && self.choices.next(4) == 0 {
+            return self.matrix(&index, &value);
         }
-        .unwrap_or_default();
+        let items = self.items();
+        let line = match self.choices.next(6) {
+            0 => {
+                let limit = self.choices.next(4000);
+                format!(
+                    "{{ {} if (m < {limit}u) {{ {} }} }}",
+                    self.variable("m", &index),
+                    self.write("m", &value)
+                )
+            }
+            1 => self.write(&format!("({index}) & 16383u"), &value),
+            2 => format!("{items}[min({index}, 100u)].v.y = {value};"),
+            3 => format!("t += {};", self.uint(&format!("{items}[({index}) % 50u].n[({value}) & 3u]"))),
+            4 => {
+                let count = 1 + self.choices.next(3000);
+                self.add(&format!("({index}) % {count}u"))
+            }
+            _ => format!("t += i[min({index}, 9999u)];"),
+        };
+        let _ = writeln!(self.out, "{line}");
+    }
+
+    /// An access to a matrix, whole or in part, in a block where one array lies by columns and one by rows.
+    fn matrix(&mut self, index: &str, value: &str) {
+        let other = self.atom();
+        let (by_columns, by_rows) = match self.language {
+            Slang => (format!("mm[({index}) % 40u].c"), format!("mm[({index}) & 255u].r")),
+            _ => (format!("mm.c[({index}) % 40u]"), format!("mm.r[({index}) & 255u]")),
+        };
+        // Slang's have three rows and two columns, the others' two rows and three columns: the first index is the longer.
+        let of = if self.choices.next(2) == 0 { by_columns } else { by_rows };
+        let part = format!("{of}[({value}) % 3u][({other}) & 1u]");
+        let line = match self.choices.next(4) {
+            0 => format!("{part} = 1.0;"),
+            1 => format!("t += {};", self.uint(&part)),
+            2 => {
+                let zero = match self.language {
+                    Glsl => "vec2(0.0)",
+                    Slang => "float2(0.0, 0.0)",
+                    Wgsl => "vec2<f32>()",
+                };
+                format!("{of}[({value}) % 3u] = {zero};")
+            }
+            _ => {
+                let zero = match self.language {
+                    Glsl => "mat3x2(1.0)",
+                    Slang => "float3x2(1.0, 1.0, 1.0, 1.0, 1.0, 1.0)",
+                    Wgsl => "mat3x2<f32>()",
+                };
+                format!("{of} = {zero};")
+            }
+        };
+        let _ = writeln!(self.out, "{line}");
     }
 
     fn block(&mut self) {
@@ -186,7 +304,8 @@ impl Text<'_, '_> {
             0 | 1 => self.access(),
             2 | 3 => {
                 let (name, value) = (self.name(), self.expression(2));
-                let _ = writeln!(self.out, "uint {name} = {value};");
+                let line = self.variable(&name, &value);
+                let _ = writeln!(self.out, "{line}");
                 self.variables.push(name);
             }
             4 | 5 => match self.variables.len() {
@@ -197,6 +316,7 @@ impl Text<'_, '_> {
                     let _ = match self.choices.next(3) {
                         0 => writeln!(self.out, "{name} = {value};"),
                         1 => writeln!(self.out, "{name} += {value};"),
+                        _ if self.language == Wgsl => writeln!(self.out, "bump(&{name}, {value});"),
                         _ => writeln!(self.out, "bump({name}, {value});"),
                     };
                 }
@@ -215,22 +335,33 @@ impl Text<'_, '_> {
                 let (name, first, last) = (self.name(), self.atom(), self.atom());
                 let step = 1 + self.choices.next(5);
                 let (limit, count) = (1 + self.choices.next(12), self.choices.next(20));
-                let _ = match self.choices.next(4) {
+                let (kind, wgsl) = (self.choices.next(4), self.language == Wgsl);
+                let (uint, int, let_uint) = match wgsl {
+                    true => (format!("var {name}: u32"), format!("var j{name}: i32"), format!("let {name}")),
+                    false => (format!("uint {name}"), format!("int j{name}"), format!("uint {name}")),
+                };
+                let back = self.uint(&format!("j{name}"));
+                let _ = match kind {
                     0 => writeln!(
                         self.out,
-                        "for (uint {name} = {first} & 255u; {name} < min({last}, {}u); {name} += {step}u) {{",
+                        "for ({uint} = {first} & 255u; {name} < min({last}, {}u); {name} += {step}u) {{",
                         step * limit
                     ),
                     1 => writeln!(
                         self.out,
-                        "for (int j{name} = {count}; j{name} >= 0; j{name} -= {step}) {{ uint {name} = uint(j{name});"
+                        "for ({int} = {count}; j{name} >= 0; j{name} -= {step}) {{ {let_uint} = {back};"
                     ),
                     2 => {
-                        writeln!(self.out, "for (uint {name} = {}u; {name} > 0u; {name} >>= 1) {{", count * 8)
+                        writeln!(
+                            self.out,
+                            "for ({uint} = {}u; {name} > 0u; {name} >>= 1{}) {{",
+                            count * 8,
+                            if wgsl { "u" } else { "" }
+                        )
                     }
                     _ => writeln!(
                         self.out,
-                        "for (uint {name} = 0u; {name} < {limit}u; ++{name}) {{ if ({name} * {step}u > {last}) break;"
+                        "for ({uint} = 0u; {name} < {limit}u; {name} += 1u) {{ if ({name} * {step}u > {last}) {{ break; }}"
                     ),
                 };
                 self.counters.push(name);
@@ -240,17 +371,21 @@ impl Text<'_, '_> {
             }
             10 => {
                 let condition = self.condition(1);
-                let _ = writeln!(self.out, "if ({condition}) return;");
+                let _ = writeln!(self.out, "if ({condition}) {{ return; }}");
             }
             _ => {
                 let selector = self.expression(1);
-                let _ = writeln!(self.out, "switch (({selector}) & 3u) {{ case 0u:");
+                let (to, ends) = match self.language {
+                    Wgsl => (": {", "}"),
+                    _ => (": {", "} break;"),
+                };
+                let _ = writeln!(self.out, "switch (({selector}) & 3u) {{ case 0u{to}");
                 self.nested();
-                let _ = writeln!(self.out, "break; case 2u:");
+                let _ = writeln!(self.out, "{ends} case 2u{to}");
                 self.nested();
-                let _ = writeln!(self.out, "break; default:");
+                let _ = writeln!(self.out, "{ends} default{to}");
                 self.nested();
-                let _ = writeln!(self.out, "}}");
+                let _ = writeln!(self.out, "{ends} }}");
             }
         }
     }
@@ -276,16 +411,38 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Q { uint t0
 ",
 ];
 
+/// A block in which one array of matrices lies by columns and one by rows.
+const MATRICES: &str =
+    "layout(std430, set = 1, binding = 3) buffer M { mat3x2 c[40]; layout(row_major) mat3x2 r[]; } mm;
+";
+
 /// A shader, as GLSL, with accesses by address or without.
 pub fn shader(choices: &mut Choices<'_>, addresses: bool) -> String {
+    shader_in(Glsl, choices, addresses)
+}
+
+/// A shader in one of the languages; only GLSL has accesses by address.
+pub fn shader_in(language: Language, choices: &mut Choices<'_>, addresses: bool) -> String {
     let (x, y) = ([1, 8, 16, 32][choices.next(4)], [1, 1, 2, 4][choices.next(4)]);
     let (out, variables, counters) = (String::new(), Vec::new(), Vec::new());
-    let mut text = Text { choices, out, variables, counters, names: 0, depth: 0, addresses };
+    let (addresses, matrices) = (addresses && language == Glsl, choices.next(2) == 0);
+    let mut text =
+        Text { choices, language, out, variables, counters, names: 0, depth: 0, addresses, matrices };
     for _ in 0..3 + text.choices.next(5) {
         text.statement();
     }
     text.access();
+    let body = text.out;
+    match language {
+        Glsl => glsl(x, y, &body, addresses),
+        Slang => slang(x, y, &body),
+        Wgsl => wgsl(x, y, &body),
+    }
+}
+
+fn glsl(x: u32, y: u32, body: &str, addresses: bool) -> String {
     let [extensions, places, more, put] = if addresses { BY_ADDRESS } else { [""; 4] };
+    let matrices = if body.contains("mm.") { MATRICES } else { "" };
     format!(
         "#version 450
 {extensions}layout(local_size_x = {x}, local_size_y = {y}) in;
@@ -294,16 +451,63 @@ struct Item {{ uint n[4]; uvec3 v; }};
 layout(std430, binding = 0) buffer O {{ uint o[]; }};
 layout(std430, binding = 1) readonly buffer I {{ uint i[]; }};
 layout(std430, set = 1, binding = 2) buffer T {{ uint t0; Item s[]; }};
-{places}layout(push_constant) uniform P {{ uint a; uint b; uint c; uint d; uint magic; uint shift; {more}}} p;
+{matrices}{places}layout(push_constant) uniform P {{ uint a; uint b; uint c; uint d; uint magic; uint shift; {more}}} p;
 {put}uint fastdiv(uint n) {{ uint high, low; umulExtended(n, p.magic, high, low); return (high + n) >> p.shift; }}
 void bump(inout uint x, uint by) {{ if (by > 100u) return; x += by * 2u; }}
 void main() {{
 uint t = 0u;
-{}
+{body}
 if (t == 0x12345u) t0 = t;
 }}
-",
-        text.out
+"
+    )
+}
+
+fn slang(x: u32, y: u32, body: &str) -> String {
+    format!(
+        "struct Item {{ uint n[4]; uint3 v; }};
+struct P {{ uint a; uint b; uint c; uint d; uint magic; uint shift; }};
+[[vk::push_constant]] ConstantBuffer<P> p;
+[[vk::constant_id(3)]] const uint S = 5;
+[[vk::binding(0, 0)]] RWStructuredBuffer<uint> o;
+[[vk::binding(1, 0)]] StructuredBuffer<uint> i;
+[[vk::binding(2, 1)]] RWStructuredBuffer<Item> s;
+struct M {{ column_major float3x2 c; row_major float3x2 r; }};
+[[vk::binding(3, 1)]] RWStructuredBuffer<M> mm;
+uint fastdiv(uint n) {{ uint high = uint((uint64_t(n) * uint64_t(p.magic)) >> 32); return (high + n) >> p.shift; }}
+void bump(inout uint x, uint by) {{ if (by > 100u) return; x += by * 2u; }}
+[shader(\"compute\")] [numthreads({x}, {y}, 1)]
+void main(uint3 gid : SV_DispatchThreadID, uint3 lid : SV_GroupThreadID, uint3 wid : SV_GroupID, uint lix : SV_GroupIndex) {{
+uint t = 0u;
+{body}
+if (t == 0x12345u) s[0].n[0] = t;
+}}
+"
+    )
+}
+
+fn wgsl(x: u32, y: u32, body: &str) -> String {
+    format!(
+        "struct Item {{ n: array<u32, 4>, v: vec3<u32> }}
+struct H {{ t0: u32, s: array<Item> }}
+struct P {{ a: u32, b: u32, c: u32, d: u32, magic: u32, shift: u32 }}
+@group(0) @binding(0) var<storage, read_write> o: array<atomic<u32>>;
+@group(0) @binding(1) var<storage, read> i: array<u32>;
+@group(1) @binding(2) var<storage, read_write> h: H;
+struct M {{ c: array<mat3x2<f32>, 40>, r: array<mat3x2<f32>> }}
+@group(1) @binding(3) var<storage, read_write> mm: M;
+var<immediate> p: P;
+fn k(x: u32) -> u32 {{ return x; }}
+fn fastdiv(n: u32) -> u32 {{ return n / max(p.magic >> 20u, 1u); }}
+fn bump(x: ptr<function, u32>, by: u32) {{ if (by > 100u) {{ return; }} *x += by * 2u; }}
+@compute @workgroup_size({x}, {y}, 1)
+fn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(local_invocation_id) lid: vec3<u32>,
+        @builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lix: u32) {{
+var t: u32 = 0u;
+{body}
+if (t == 0x12345u) {{ h.t0 = t; }}
+}}
+"
     )
 }
 

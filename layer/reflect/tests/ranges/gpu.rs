@@ -32,6 +32,9 @@ pub struct Gpu {
 /// from where a binding begins; behind pointers they are addresses.
 pub type Seen = BTreeMap<(Through, bool), (u64, u64)>;
 
+/// A specialization constant: its id, its bits, and its size in bytes.
+pub type Constant = (u32, u64, usize);
+
 #[derive(Clone, Copy)]
 struct Memory {
     buffer: vk::Buffer,
@@ -160,7 +163,21 @@ impl Gpu {
         sizes: &BTreeMap<(u32, u32), u64>,
         fill: impl Fn(usize) -> u32,
     ) -> Result<Seen, String> {
-        self.run_within(shader, name, specialization, dispatch, sizes, fill)
+        let constants: Vec<Constant> = specialization.iter().map(|(id, bits)| (id, bits, 4)).collect();
+        self.run_with(shader, name, &constants, dispatch, sizes, fill)
+    }
+
+    /// The same with specialization constants of any size.
+    pub fn run_with(
+        &self,
+        shader: &Logged,
+        name: &str,
+        constants: &[Constant],
+        dispatch: &Dispatch<'_>,
+        sizes: &BTreeMap<(u32, u32), u64>,
+        fill: impl Fn(usize) -> u32,
+    ) -> Result<Seen, String> {
+        self.run_within(shader, name, constants, dispatch, sizes, fill)
             .map_err(|error| format!("{}: {error}", self.name))
     }
 
@@ -168,7 +185,7 @@ impl Gpu {
         &self,
         shader: &Logged,
         name: &str,
-        specialization: &Specialization,
+        constants: &[Constant],
         dispatch: &Dispatch<'_>,
         sizes: &BTreeMap<(u32, u32), u64>,
         fill: impl Fn(usize) -> u32,
@@ -192,13 +209,13 @@ impl Gpu {
         words.chunks_mut(2).for_each(|slot| slot.copy_from_slice(&[u32::MAX, 0]));
         buffers.insert((shader.set, 0), log);
 
-        let entries: Vec<(u32, u64)> = specialization.iter().collect();
-        let data: Vec<u8> = entries.iter().flat_map(|(_, bits)| (*bits as u32).to_le_bytes()).collect();
-        let map: Vec<vk::SpecializationMapEntry> = entries
+        // Eight bytes apart, as aligned as any type may want it.
+        let data: Vec<u8> = constants.iter().flat_map(|(_, bits, _)| bits.to_le_bytes()).collect();
+        let map: Vec<vk::SpecializationMapEntry> = constants
             .iter()
             .enumerate()
-            .map(|(at, (id, _))| {
-                vk::SpecializationMapEntry::default().constant_id(*id).offset(at as u32 * 4).size(4)
+            .map(|(at, (id, _, size))| {
+                vk::SpecializationMapEntry::default().constant_id(*id).offset(at as u32 * 8).size(*size)
             })
             .collect();
         let constants = vk::SpecializationInfo::default().map_entries(&map).data(&data);

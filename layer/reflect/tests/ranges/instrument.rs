@@ -131,26 +131,43 @@ impl Module {
         m
     }
 
-    fn size(&self, ty: u32, matrix_stride: u32) -> u32 {
+    /// How the matrices in a structure's member lie.
+    fn lies(&self, ty: u32, member: u32) -> Lies {
+        let at = (ty, member);
+        let stride = self.matrix_strides.get(&at).copied().unwrap_or(0);
+        Lies { stride, by_rows: self.row_major.contains_key(&at) }
+    }
+
+    /// Bytes from the first to the last of a type's.
+    fn size(&self, ty: u32, lies: Lies) -> u32 {
         match &self.types[&ty] {
             Type::Number(bytes) => *bytes,
             Type::Int(bits, _) => bits / 8,
-            Type::Vector(of, count) => self.size(*of, 0) * count,
-            Type::Matrix(column, count) => matrix_stride * (count - 1) + self.size(*column, 0),
+            Type::Vector(of, count) => self.size(*of, Lies::default()) * count,
+            Type::Matrix(column, count) => match (lies.by_rows, &self.types[column]) {
+                (true, Type::Vector(of, rows)) => {
+                    lies.stride * (rows - 1) + self.size(*of, Lies::default()) * count
+                }
+                _ => lies.stride * (count - 1) + self.size(*column, Lies::default()),
+            },
             Type::Array(of, count) => {
-                self.strides[&ty] * (self.constants[count] as u32 - 1) + self.size(*of, matrix_stride)
+                self.strides[&ty] * (self.constants[count] as u32 - 1) + self.size(*of, lies)
             }
             Type::Struct(members) => (0..members.len() as u32)
-                .map(|m| {
-                    let stride = self.matrix_strides.get(&(ty, m)).copied().unwrap_or(0);
-                    self.offsets[&(ty, m)] + self.size(members[m as usize], stride)
-                })
+                .map(|m| self.offsets[&(ty, m)] + self.size(members[m as usize], self.lies(ty, m)))
                 .max()
                 .unwrap_or(0),
             Type::Runtime(_) => 0,
             Type::Pointer(..) => 8,
         }
     }
+}
+
+/// How matrices lie: from one column to the next, or from one row to the next.
+#[derive(Clone, Copy, Default)]
+struct Lies {
+    stride: u32,
+    by_rows: bool,
 }
 
 /// Where a pointer in the shader points.
@@ -160,7 +177,9 @@ struct Chain {
     /// Id of the byte offset, a `uint` of the shader.
     offset: u32,
     ty: u32,
-    matrix_stride: u32,
+    lies: Lies,
+    /// Distance of a vector's components, where it is a column of a matrix that lies in rows.
+    component: Option<u32>,
     /// The first index is still to pick a descriptor.
     array: bool,
 }
@@ -230,20 +249,22 @@ impl Writer {
                 Type::Struct(members) => {
                     let member = self.module.constants[index] as u32;
                     let offset = self.module.offsets[&(at.ty, member)];
-                    assert!(
-                        !self.module.row_major.contains_key(&(at.ty, member))
-                            || !has_matrix(&self.module, members[member as usize]),
-                        "row-major matrices"
-                    );
-                    at.matrix_stride = self.module.matrix_strides.get(&(at.ty, member)).copied().unwrap_or(0);
+                    at.lies = self.module.lies(at.ty, member);
                     let offset = self.number(offset);
                     at.offset = self.value(out, 128, &[at.offset, offset]);
                     at.ty = members[member as usize];
                     continue;
                 }
                 Type::Array(of, _) | Type::Runtime(of) => (of, self.module.strides[&at.ty]),
-                Type::Vector(of, _) => (of, self.module.size(of, 0)),
-                Type::Matrix(column, _) => (column, at.matrix_stride),
+                Type::Vector(of, _) => {
+                    (of, at.component.take().unwrap_or_else(|| self.module.size(of, Lies::default())))
+                }
+                Type::Matrix(column, _) if at.lies.by_rows => {
+                    let Type::Vector(of, _) = self.module.types[&column] else { panic!("a column") };
+                    at.component = Some(at.lies.stride);
+                    (column, self.module.size(of, Lies::default()))
+                }
+                Type::Matrix(column, _) => (column, at.lies.stride),
                 other => panic!("an index into {other:?}"),
             };
             if times != 0 {
@@ -259,7 +280,12 @@ impl Writer {
 
     fn log(&mut self, out: &mut Vec<u32>, chain: Chain, write: bool) {
         let (set, binding) = (self.module.sets[&chain.variable], self.module.bindings[&chain.variable]);
-        let size = self.module.size(chain.ty, chain.matrix_stride);
+        let size = match (chain.component, &self.module.types[&chain.ty]) {
+            (Some(apart), Type::Vector(of, count)) => {
+                apart * (count - 1) + self.module.size(*of, Lies::default())
+            }
+            _ => self.module.size(chain.ty, chain.lies),
+        };
         self.bytes(out, Through::Binding(set, binding), (chain.offset, size), write);
     }
 
@@ -293,7 +319,7 @@ impl Writer {
         put(out, 117, &[ulong, address, pointer]);
         put(out, 130, &[ulong, distance, address, base]);
         let offset = self.value(out, 113, &[distance]);
-        let size = self.module.size(holds, 0);
+        let size = self.module.size(holds, Lies::default());
         self.bytes(out, Through::Pointer(pointer), (offset, size), write);
     }
 
@@ -310,14 +336,6 @@ impl Writer {
             put(out, 65, &[to_uint, id, log, zero, place]);
             self.value(out, op, &[id, scope, zero, value]);
         }
-    }
-}
-
-fn has_matrix(module: &Module, ty: u32) -> bool {
-    match &module.types[&ty] {
-        Type::Matrix(..) => true,
-        Type::Array(of, _) | Type::Runtime(of) => has_matrix(module, *of),
-        _ => false,
     }
 }
 
@@ -371,7 +389,7 @@ pub fn instrument(words: &[u32], arena: u64) -> Logged {
     let start = |w: &Writer, id: u32| {
         let holds = *w.module.buffers.get(&id)?;
         let array = matches!(w.module.types[&holds], Type::Array(..) | Type::Runtime(..));
-        Some(Chain { variable: id, offset: zero, ty: holds, matrix_stride: 0, array })
+        Some(Chain { variable: id, offset: zero, ty: holds, lies: Lies::default(), component: None, array })
     };
     let (mut in_functions, mut in_types, mut extension) = (false, false, words[1] < 0x0001_0300);
     for i in &instructions {

@@ -1,6 +1,7 @@
 //! No access leaves its extent: shaders that log every access, on a CPU device, against what the crate says.
 //!
-//! Needs glslangValidator, spirv-opt and lavapipe (`tests/setup` installs them).
+//! Needs glslangValidator, glslc, spirv-opt, spirv-val and lavapipe (`tests/setup` installs them). Slang's compiler is optional
+//! (`tests/front-ends` fetches it).
 
 mod captured;
 mod escapes;
@@ -12,6 +13,10 @@ mod instrument;
 #[path = "../suite/tools.rs"]
 #[allow(dead_code, reason = "shared with the other test binary, which uses all of it")]
 mod tools;
+
+#[path = "../valid/mod.rs"]
+mod valid;
+mod valid_run;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
