@@ -61,6 +61,22 @@ fn barrier(app: &App, objects: &Objects, commands: vk::CommandBuffer, rng: &mut 
     }
 }
 
+/// Pushes a descriptor, alone or behind others, with any layout.
+fn push(app: &App, objects: &Objects, commands: vk::CommandBuffer, rng: &mut Rng) {
+    let infos: Vec<_> = (0..rng.usize(1..4))
+        .map(|_| vk::DescriptorBufferInfo::default().buffer(objects.buffers.any(rng)).range(64))
+        .collect();
+    let write = vk::WriteDescriptorSet::default()
+        .dst_binding(rng.u32(0..4))
+        .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
+        .buffer_info(&infos);
+    // SAFETY: the name's type; arrays are as long as they say.
+    unsafe {
+        let push: vk::PFN_vkCmdPushDescriptorSetKHR = app.function(c"vkCmdPushDescriptorSetKHR");
+        push(commands, COMPUTE, objects.layouts.any(rng), rng.u32(0..3), 1, &raw const write);
+    }
+}
+
 /// Records one command, or begins, ends or resets the recording.
 ///
 /// # Errors
@@ -111,6 +127,7 @@ fn command_of(
             12..=20 => device.cmd_dispatch(commands, rng.u32(0..9), 1, rng.u32(0..3)),
             21 => device.cmd_dispatch_indirect(commands, objects.buffers.any(rng), rng.u64(0..64) * 4),
             22..=28 => barrier(app, objects, commands, rng),
+            29 if rng.bool() => push(app, objects, commands, rng),
             29 => {
                 let bytes: Vec<u8> = (0..rng.usize(1..9) * 4).map(|_| rng.u8(..)).collect();
                 let (layout, stage) = (objects.layouts.any(rng), vk::ShaderStageFlags::COMPUTE);
@@ -151,7 +168,12 @@ fn command_of(
             37 => {
                 let inheritance = vk::CommandBufferInheritanceInfo::default();
                 let flags = vk::CommandBufferUsageFlags::from_raw(rng.u32(0..8));
-                let info = vk::CommandBufferBeginInfo::default().inheritance_info(&inheritance).flags(flags);
+                let mut info =
+                    vk::CommandBufferBeginInfo::default().inheritance_info(&inheritance).flags(flags);
+                if !one.secondary {
+                    // Ignored, as the flag is that says that a render pass goes on.
+                    info.p_inheritance_info = std::ptr::without_provenance(rng.usize(..));
+                }
                 device.begin_command_buffer(commands, &info)?;
             }
             38 => match rng.bool() {
