@@ -8,7 +8,7 @@ use ash::vk::{self, Handle};
 use rig::{ALWAYS_STAYS, COMPUTE, Rig, STAYS_AND_GOES, app_with};
 use std::ffi::c_void;
 use vk::DescriptorType as Type;
-use zinc_mock_driver::{Call, calls, pipeline_layouts, sets_of_layout};
+use zinc_mock_driver::{Call, calls, pipeline_layouts, remember_layouts, sets_of_layout};
 
 const POLICIES: [&str; 6] = ["stock", "every", "alias-only", "narrow", "reorder", "none"];
 
@@ -429,6 +429,7 @@ fn bound_at_dispatches(calls: &[Call]) -> Vec<(u32, Vec<Option<u64>>)> {
 
 #[test]
 fn a_dispatch_that_is_issued_later_finds_the_sets_that_it_was_recorded_with() {
+    remember_layouts();
     for policy in ["stock", "narrow", "reorder"] {
         let rig = rig_with(policy);
         let [pair, three] = [2, 3].map(|n| rig.app.set_layout(Type::STORAGE_BUFFER, n, Default::default()));

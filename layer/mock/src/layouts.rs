@@ -21,13 +21,19 @@ pub struct PipelineLayouts {
 thread_local! {
     /// By handle, the callbacks that it was made with; and the counts.
     static MADE: RefCell<(HashMap<u64, usize>, PipelineLayouts)> = RefCell::default();
-    /// The set layouts of each that was ever made.
-    static SETS: RefCell<HashMap<u64, Vec<u64>>> = RefCell::default();
+    /// The set layouts of each that was made since [`remember_layouts`].
+    static SETS: RefCell<Option<HashMap<u64, Vec<u64>>>> = RefCell::default();
 }
 
-/// The handles of the set layouts of a pipeline layout that this thread has made, though it may be destroyed.
+/// From now on this thread remembers what its pipeline layouts are made of.
+pub fn remember_layouts() {
+    SETS.set(Some(HashMap::new()));
+}
+
+/// The handles of the set layouts of a pipeline layout that this thread has made, though it may be destroyed; none where that
+/// was not to be remembered ([`remember_layouts`]).
 pub fn sets_of_layout(layout: u64) -> Vec<u64> {
-    SETS.with_borrow(|sets| sets.get(&layout).cloned().unwrap_or_default())
+    SETS.with_borrow(|sets| sets.as_ref()?.get(&layout).cloned()).unwrap_or_default()
 }
 
 /// The pipeline layouts that this thread has made.
@@ -55,7 +61,7 @@ pub(crate) unsafe extern "system" fn create(
             (0..count).map(|i| (*(*info).p_set_layouts.add(i)).as_raw()).collect()
         };
         // SAFETY: as above.
-        SETS.with_borrow_mut(|all| all.insert(unsafe { *out }, sets));
+        SETS.with_borrow_mut(|all| all.as_mut().and_then(|all| all.insert(unsafe { *out }, sets)));
     }
     result
 }

@@ -24,7 +24,7 @@ pub mod shader;
 use ash::vk::{self, Handle};
 pub use created::{Created, created_with};
 pub use faults::{fail_after, lose_device, recycle_handles};
-pub use layouts::{PipelineLayouts, pipeline_layouts, sets_of_layout};
+pub use layouts::{PipelineLayouts, pipeline_layouts, remember_layouts, sets_of_layout};
 pub use log::{Call, calls, start_log};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
