@@ -580,8 +580,7 @@ fn rope_table(c: &Config, rope: Rope, context: u32) -> Vec<f32> {
     let mut table = Vec::with_capacity(context as usize * c.rope_dim as usize);
     for position in 0..context {
         for pair in 0..c.rope_dim / 2 {
-            let (sin, cos) = c.rope_angle(rope, position, pair).sin_cos();
-            table.extend([cos as f32, sin as f32]);
+            table.extend(c.rope_cos_sin(rope, position, pair).map(|v| v as f32));
         }
     }
     table

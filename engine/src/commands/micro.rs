@@ -55,7 +55,7 @@ const PARTS: [(&str, &[&str]); 6] = [
             "weighted_sum",
         ],
     ),
-    ("attn_output", &["attn_output", "attn_residual"]),
+    ("attn_output", &["attn_output", "attn_output_bias", "attn_residual"]),
     (
         "ffn_gate_up",
         &["ffn_norm", "ffn_norm_weight", "ffn_gate", "ffn_up", "ffn_silu", "ffn_gelu", "ffn_multiply"],

@@ -1,4 +1,4 @@
-//! GGUF version 3: the file that holds a model.
+//! GGUF versions 2 and 3: the file that holds a model.
 //!
 //! A model file is input from strangers, often gigabytes long and often cut off by a broken download. Three decisions
 //! follow from that:
@@ -49,7 +49,7 @@ pub enum Error {
         found: String,
     },
     /// A version that this reader does not know.
-    #[error("GGUF version {0} is not supported: convert the model again with a current llama.cpp, which writes version 3{hint}", hint = if *.0 == 0x0300_0000 { " (this file is big-endian)" } else { "" })]
+    #[error("GGUF version {0} is not supported: supported are 2 and 3; convert the model again with a current llama.cpp, which writes version 3{hint}", hint = if *.0 == 0x0300_0000 { " (this file is big-endian)" } else { "" })]
     Version(u32),
     /// Something should continue, and the file ends.
     #[error(

@@ -7,6 +7,8 @@ use super::cursor::Cursor;
 use super::types::TensorType;
 use super::value::{Array, Value};
 
+/// Versions that are laid out alike: 3 only allowed big-endian files besides.
+const VERSIONS: [u32; 2] = [2, 3];
 /// Longest key: the format's own limit.
 const LONGEST_KEY: usize = 65535;
 /// Longest tensor name: `GGML_MAX_NAME` is 64 with its terminator; some writers use more.
@@ -68,7 +70,7 @@ impl<'a> Gguf<'a> {
             return Err(Error::Magic { found: format!("{:?}", String::from_utf8_lossy(magic)) });
         }
         let version = cursor.u32("the version")?;
-        if version != 3 {
+        if !VERSIONS.contains(&version) {
             return Err(Error::Version(version));
         }
         // Least sizes: a tensor is name length, one-byte name, dimension count, one dimension, type, offset; a key is

@@ -6,6 +6,8 @@
 //! is silently left out gives a model that talks nonsense quite fluently.
 
 mod config;
+mod harmless;
+mod keys;
 mod tensors;
 
 pub use config::{Activation, Architecture, Config, Pairing, Rope};
@@ -40,6 +42,17 @@ pub enum Error {
         value: String,
         /// What it should say.
         expected: String,
+    },
+    /// A metadata key below the architecture's name that the engine does not know.
+    #[error(
+        "the metadata key {key} is {value}, which this engine would ignore: its results would be wrong; there is no way \
+         to run this model here"
+    )]
+    UnexpectedKey {
+        /// The key.
+        key: String,
+        /// What it says.
+        value: String,
     },
     /// A tensor is not there.
     #[error("the model has no tensor {0}")]
@@ -113,6 +126,7 @@ pub struct Layer<'a> {
     pub attn_v: Matrix<'a>,
     pub attn_v_bias: Option<Matrix<'a>>,
     pub attn_output: Matrix<'a>,
+    pub attn_output_bias: Option<Matrix<'a>>,
     /// `post_attention_norm`.
     pub attn_post_norm: Option<Matrix<'a>>,
     pub ffn_norm: Matrix<'a>,
@@ -137,6 +151,7 @@ impl<'a> Layer<'a> {
             self.attn_q_norm,
             self.attn_k_norm,
             Some(self.attn_output),
+            self.attn_output_bias,
             self.attn_post_norm,
             Some(self.ffn_norm),
             Some(self.ffn_gate),

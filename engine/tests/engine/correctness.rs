@@ -129,6 +129,7 @@ fn small_models_of_every_shape_and_type_agree_with_the_reference() {
         Tiny { output: Some(WeightType::Q4_0), ..Tiny::default() },
         Tiny { ty: WeightType::Q4_0, output: Some(WeightType::F32), layers: 1, ..Tiny::default() },
         Tiny { rope_dim: 8, rope_factors: true, ..Tiny::default() },
+        Tiny { output_bias: true, ..Tiny::default() },
         Tiny { heads: 3, kv_heads: 1, head_dim: 32, embedding: 160, ..Tiny::default() },
         Tiny {
             heads: 5,

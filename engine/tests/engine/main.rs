@@ -8,6 +8,7 @@ mod command_line;
 mod correctness;
 mod hub;
 mod levers;
+mod metadata;
 mod models;
 mod profile;
 mod prompt;
