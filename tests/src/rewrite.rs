@@ -146,6 +146,18 @@ impl GgufFile {
         self
     }
 
+    /// The texts of an array.
+    ///
+    /// # Panics
+    ///
+    /// When the key is not there or holds something else.
+    pub fn texts(&self, key: &str) -> Vec<String> {
+        let entry = self.metadata.iter().find(|entry| entry.0 == key);
+        let mut r = Reader { bytes: &entry.unwrap_or_else(|| panic!("no key {key}")).1, at: 0 };
+        assert_eq!((r.u32(), r.u32()), (9, 8), "{key} is no array of texts");
+        (0..r.u64()).map(|_| r.text()).collect()
+    }
+
     /// Takes a key out.
     pub fn remove(&mut self, key: &str) -> &mut Self {
         self.metadata.retain(|entry| entry.0 != key);

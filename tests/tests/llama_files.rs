@@ -185,3 +185,111 @@ fn what_changes_llama_cpp_s_figure_and_is_not_computed_here_is_refused() {
         assert!(said.contains(named) && said.contains("error:"), "{said}");
     }
 }
+
+/// The tokens at which llama.cpp ends generation, as it logs them when it loads a model. The log comes from a thread of its
+/// own, and a run may end before all of it is out; then it is run again.
+fn their_ends(oracles: &Oracles, folder: &Path, model: &Path, text: &Path) -> Vec<u64> {
+    const TRIES: usize = 10;
+    let mut log = String::new();
+    for _ in 0..TRIES {
+        log = oracles
+            .child("llama-perplexity", folder)
+            .args(["-lv", "5", "-fit", "off", "-c", "128", "-b", "128", "--chunks", "1", "-ngl", "0"])
+            .args(["-dev", "none", "-m"])
+            .arg(model)
+            .arg("-f")
+            .arg(text)
+            .run()
+            .succeeded()
+            .transcript();
+        // The line behind the list.
+        if log.contains("max token length") {
+            let number = |line: &str| line.split_once("EOG token")?.1.split(' ').find_map(|w| w.parse().ok());
+            let mut ends: Vec<u64> = log.lines().filter_map(number).collect();
+            ends.sort_unstable();
+            return ends;
+        }
+    }
+    panic!("{TRIES} runs logged no whole list: {log}");
+}
+
+#[test]
+fn generation_ends_at_llama_cpp_s_tokens() {
+    let Some(oracles) = oracles("generation_ends_at_llama_cpp_s_tokens") else { return };
+    let folder = scratch();
+    let folder = folder.path();
+    let (plain, text) = model_and_text(folder, "tiny-llama");
+    let key = "tokenizer.ggml.tokens";
+    let usual = plain.texts(key);
+    let model = folder.join("changed.gguf");
+    let ends_of = |marks: &[&str], change: &dyn Fn(&mut GgufFile)| -> Vec<u64> {
+        let mut tokens = usual.clone();
+        for (at, mark) in (300..).zip(marks) {
+            tokens[at] = (*mark).to_string();
+        }
+        let mut file = plain.clone();
+        file.set(key, Value::Texts(tokens));
+        change(&mut file);
+        file.write(&model).expect("the folder can be written");
+        let theirs = their_ends(&oracles, folder, &model, &text);
+        let json = engine(folder).args(["info", "--json", "--model"]).arg(&model).run().succeeded().json();
+        let list = json["model"]["end_tokens"].as_array().expect("a list");
+        let ours: Vec<u64> = list.iter().map(|id| id.as_u64().expect("a number")).collect();
+        assert_eq!(ours, theirs, "{marks:?}");
+        ours
+    };
+    // All spellings at once, but for the marks of which a vocabulary has one.
+    let all = [
+        "<|eot_id|>",
+        "<|im_end|>",
+        "<|end|>",
+        "<|return|>",
+        "<end_of_turn>",
+        "</s>",
+        "<|eom_id|>",
+        "<EOT>",
+        "_<EOT>",
+        "[EOT]",
+        "[EOS]",
+        "<|end_of_text|>",
+        "<end_of_utterance>",
+        "<eos>",
+        "<turn|>",
+        "[e~[",
+        "<|flush|>",
+        "<|fim_pad|>",
+        "<|repo_name|>",
+        "<|file_sep|>",
+        "<|fim_prefix|>",
+        "<|fim_suffix|>",
+        "<|fim_middle|>",
+        "<bos>",
+        "<unk>",
+        "<|end_of_turn|>",
+        "<\u{ff5c}end\u{2581}of\u{2581}sentence\u{ff5c}>",
+    ];
+    let found = ends_of(&all, &|_| ());
+    // The control: 22 of these and the named one, and the five that look alike are not among them.
+    assert_eq!(found.len(), 22, "{found:?}");
+    for pad in ["<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"] {
+        ends_of(&[pad], &|_| ());
+    }
+    for repository in ["<|fim_repo|>", "<fim-repo>", "<REPO>", "<reponame>"] {
+        ends_of(&[repository], &|_| ());
+    }
+    ends_of(&["<|return|>", "<|call|>", "<|end|>"], &|_| ());
+    ends_of(&["<|calls|>", "<|flush|>", "<|end|>"], &|_| ());
+    ends_of(&["<|tool_response>", "</s>"], &|_| ());
+    ends_of(&["<|plamo:eos|>", "</s>"], &|file| _ = file.set("tokenizer.ggml.eos_token_id", Value::U32(300)));
+    let number =
+        |file: &mut GgufFile, key: &str, id| _ = file.set(&format!("tokenizer.ggml.{key}"), Value::U32(id));
+    ends_of(&["<PAD>"], &|file| {
+        for (key, id) in
+            [("eot", 65), ("eom", 66), ("fim_pad", 67), ("fim_rep", 68), ("fim_sep", 69), ("padding", 70)]
+        {
+            number(file, &format!("{key}_token_id"), id);
+        }
+    });
+    ends_of(&[], &|file| number(file, "eot_token_id", u32::MAX));
+    ends_of(&[], &|file| _ = file.remove("tokenizer.ggml.eos_token_id"));
+}

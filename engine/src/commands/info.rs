@@ -49,11 +49,15 @@ fn describe_devices() -> Result<Vec<DeviceInfo>, vk::Error> {
 fn describe_model(file: &ModelFile, gguf: &Gguf<'_>) -> Result<ModelInfo, Error> {
     let name = || file.source().to_owned();
     let model = Model::from_gguf(gguf).map_err(|source| Error::Model { name: name(), source })?;
-    let tokenizer = gguf
+    let named = gguf
         .string("tokenizer.ggml.model")
         .map_err(|source| Error::Gguf { name: name(), source })?
         .unwrap_or("none")
         .to_owned();
+    let (end_tokens, unusable) = match super::tokenizer(gguf, &model) {
+        Ok(tokenizer) => (tokenizer.end_tokens().iter().map(|id| u64::from(*id)).collect(), None),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
     let mut tensor_types = BTreeMap::new();
     for tensor in gguf.tensors() {
         *tensor_types.entry(tensor.ty.to_string()).or_insert(0) += 1;
@@ -69,8 +73,10 @@ fn describe_model(file: &ModelFile, gguf: &Gguf<'_>) -> Result<ModelInfo, Error>
         head_dim: c.head_dim.into(),
         vocabulary: c.vocabulary.into(),
         context: c.context.into(),
-        tokenizer,
+        tokenizer: named,
         tensor_types,
+        end_tokens,
+        unusable,
     })
 }
 
@@ -90,6 +96,7 @@ fn table(info: &Info) -> String {
         ));
         let types: Vec<_> = m.tensor_types.iter().map(|(ty, count)| format!("{count} {ty}")).collect();
         lines.push(format!("tensors     {}; tokenizer {}", types.join(", "), m.tokenizer));
+        lines.extend(m.unusable.as_ref().map(|why| format!("            not for run or perplexity: {why}")));
         lines.push(format!("file        BLAKE3 {}", m.model.blake3));
     }
     lines.join("\n")

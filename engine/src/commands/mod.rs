@@ -100,15 +100,22 @@ fn load(file: &ModelFile) -> Result<Loaded<'_>, Error> {
     let name = || file.source().to_owned();
     let gguf = parse(file)?;
     let model = Model::from_gguf(&gguf).map_err(|source| Error::Model { name: name(), source })?;
-    let tokenizer =
-        Tokenizer::from_gguf(&gguf).map_err(|source| Error::Tokenizer { name: name(), source })?;
-    if tokenizer.len() != model.config.vocabulary as usize {
-        let what = format!("{} tokens in a vocabulary of {}", tokenizer.len(), model.config.vocabulary);
-        let source = crate::tokenizer::Error::Vocabulary(what);
-        return Err(Error::Tokenizer { name: name(), source });
+    let tokenizer = tokenizer(&gguf, &model).map_err(|source| Error::Tokenizer { name: name(), source })?;
+    for text in tokenizer.remarks() {
+        remark(&format!("warning: {text}"));
     }
     let identity = identity(file, &model);
     Ok(Loaded { model, tokenizer, identity })
+}
+
+/// The model's tokenizer, which must have as many tokens as the model.
+fn tokenizer(gguf: &Gguf<'_>, model: &Model<'_>) -> Result<Tokenizer, crate::tokenizer::Error> {
+    let tokenizer = Tokenizer::from_gguf(gguf)?;
+    if tokenizer.len() != model.config.vocabulary as usize {
+        let what = format!("{} tokens in a vocabulary of {}", tokenizer.len(), model.config.vocabulary);
+        return Err(crate::tokenizer::Error::Vocabulary(what));
+    }
+    Ok(tokenizer)
 }
 
 fn identity(file: &ModelFile, model: &Model<'_>) -> results::Model {
