@@ -63,6 +63,9 @@ pub enum Command {
     /// Answer a question, or continue a text.
     Run(RunArgs),
     /// Measure how well the model predicts a text, as llama.cpp's perplexity tool defines it.
+    ///
+    /// A perplexity that is not a finite number is an error (status 1). With --json it is null, the status is 0, and a
+    /// warning says so: programs that compare broken runs need the rest of the result.
     Perplexity(PerplexityArgs),
     /// Measure the decode rate at a depth, several times.
     Bench(BenchArgs),

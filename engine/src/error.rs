@@ -61,6 +61,15 @@ pub enum Error {
         /// What is wrong.
         source: synth::VocabularyError,
     },
+    /// Logits that are not numbers.
+    #[error(
+        "{what}: the model's weights are damaged, or the device computes them wrongly; compare with engine perplexity --via \
+         reference, which needs no device"
+    )]
+    NotNumbers {
+        /// Which.
+        what: String,
+    },
     /// Something that could be fetched is not there.
     #[error("{0}")]
     Absent(String),

@@ -28,7 +28,7 @@ use crate::cli::{Cli, Command, Common};
 use crate::decode::{self, Session, Setup};
 use crate::embedded;
 use crate::error::Error;
-use crate::gguf::{Gguf, ModelFile};
+use crate::gguf::{self, Gguf, ModelFile};
 use crate::hub;
 use crate::levers::LeverArgs;
 use crate::model::Model;
@@ -86,7 +86,14 @@ fn open_model(common: &Common) -> Result<ModelFile, Error> {
 }
 
 fn parse(file: &ModelFile) -> Result<Gguf<'_>, Error> {
-    Gguf::parse(file.bytes()).map_err(|source| Error::Gguf { name: file.source().to_owned(), source })
+    let name = || file.source().to_owned();
+    Gguf::parse(file.bytes()).or_else(|source| {
+        // A type of tensors that only some other kind of model has: that is the better reason.
+        if let (gguf::Error::UnknownType { .. }, Ok(known)) = (&source, Gguf::metadata_of(file.bytes())) {
+            Model::refuse(&known).map_err(|source| Error::Model { name: name(), source })?;
+        }
+        Err(Error::Gguf { name: name(), source })
+    })
 }
 
 /// A model with its tokenizer and its identity.
@@ -195,16 +202,27 @@ fn read_file(path: &std::path::Path) -> Result<Vec<u8>, Error> {
 
 /// A line on standard error. That nobody reads it is no reason to fail.
 fn remark(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", printable(text));
+}
+
+/// The text with every control character but line ends and tabs spelled out: names in a model's file are not the
+/// engine's own, and a terminal obeys them.
+pub fn printable(text: &str) -> String {
+    let spelled = |c: char| -> String {
+        if c.is_control() && !matches!(c, '\n' | '\t') { c.escape_default().collect() } else { c.into() }
+    };
+    text.chars().map(spelled).collect()
 }
 
 fn print_json(value: &impl serde::Serialize) -> Result<(), Error> {
+    // JSON spells out the control characters of ASCII by itself; a terminal obeys others, too.
     let text = serde_json::to_string(value).map_err(std::io::Error::from)?;
-    print_text(&text)
+    let spelled = |c: char| if c.is_control() { format!("\\u{:04x}", u32::from(c)) } else { String::from(c) };
+    print_text(&text.chars().map(spelled).collect::<String>())
 }
 
 fn print_text(text: &str) -> Result<(), Error> {
-    writeln!(std::io::stdout().lock(), "{text}")?;
+    writeln!(std::io::stdout().lock(), "{}", printable(text))?;
     Ok(())
 }
 

@@ -34,6 +34,7 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
     let mut session = super::start(&device, &loaded.model, context, &setup, &args.levers)?;
     session.prompt(&prompt_tokens)?;
     let mut sampler = Sampler::new(&args.sampling);
+    check(session.logits(), session.position())?;
     let mut next = sampler.choose(session.logits());
     let mut margins = vec![margin(session.logits())];
     let mut out = std::io::stdout().lock();
@@ -53,7 +54,9 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
         if session.position() >= trained {
             break "context-full";
         }
-        next = sampler.choose(session.step(next)?);
+        session.step(next)?;
+        check(session.logits(), session.position())?;
+        next = sampler.choose(session.logits());
         margins.push(margin(session.logits()));
     };
     drop(out);
@@ -83,6 +86,16 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
     super::remark(&device_line(&result.device));
     super::remark(&decode_lines(&result.decode));
     Ok(())
+}
+
+/// Refuses logits of which none can be the largest: some are undefined, or none is finite.
+fn check(logits: &[f32], position: u32) -> Result<(), Error> {
+    let undefined = logits.iter().filter(|logit| logit.is_nan()).count();
+    if undefined == 0 && logits.iter().any(|logit| logit.is_finite()) {
+        return Ok(());
+    }
+    let what = format!("{undefined} of {} logits behind token {position} are not numbers", logits.len());
+    Err(Error::NotNumbers { what })
 }
 
 /// By how much the largest logit exceeds the second.

@@ -19,11 +19,12 @@ impl ModelFile {
     /// Maps the file at `path`. Nothing is read yet.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let fail = |source| Error::Open { path: path.display().to_string(), source };
-        let file = std::fs::File::open(path).map_err(fail)?;
-        let metadata = file.metadata().map_err(fail)?;
+        // Asked before it is opened: to open a pipe waits until something writes to it.
+        let metadata = std::fs::metadata(path).map_err(fail)?;
         if !metadata.is_file() {
             return Err(fail(std::io::Error::other("it is not a regular file")));
         }
+        let file = std::fs::File::open(path).map_err(fail)?;
         if metadata.len() == 0 {
             return Err(fail(std::io::Error::other("it is empty; download it again")));
         }

@@ -64,6 +64,24 @@ impl TensorInfo<'_> {
 impl<'a> Gguf<'a> {
     /// Parses and checks everything except the weights themselves.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
+        let (mut gguf, mut cursor, tensor_count) = Self::header(bytes)?;
+        gguf.tensors = read_tensors(&mut cursor, tensor_count, gguf.alignment, bytes)?;
+        for (index, tensor) in gguf.tensors.iter().enumerate() {
+            if gguf.by_name.insert(tensor.name, index).is_some() {
+                return Err(Error::Malformed(format!("two tensors are named {}", tensor.name)));
+            }
+        }
+        refuse_overlaps(&gguf.tensors)?;
+        Ok(gguf)
+    }
+
+    /// Parses the metadata alone, as if the file had no tensors: what is known of a file whose tensors cannot be read.
+    pub fn metadata_of(bytes: &'a [u8]) -> Result<Self, Error> {
+        Ok(Self::header(bytes)?.0)
+    }
+
+    /// What stands before the table of tensors, where that table begins, and how many tensors it has.
+    fn header(bytes: &'a [u8]) -> Result<(Self, Cursor<'a>, u64), Error> {
         let mut cursor = Cursor::new(bytes);
         let magic = cursor.take(4, "the magic number")?;
         if magic != b"GGUF" {
@@ -91,15 +109,8 @@ impl<'a> Gguf<'a> {
                 }
             },
         };
-        let tensors = read_tensors(&mut cursor, tensor_count, alignment, bytes)?;
-        let mut by_name = HashMap::with_capacity(tensors.len());
-        for (index, tensor) in tensors.iter().enumerate() {
-            if by_name.insert(tensor.name, index).is_some() {
-                return Err(Error::Malformed(format!("two tensors are named {}", tensor.name)));
-            }
-        }
-        refuse_overlaps(&tensors)?;
-        Ok(Self { metadata, order, tensors, by_name, alignment })
+        let gguf = Self { metadata, order, tensors: Vec::new(), by_name: HashMap::new(), alignment };
+        Ok((gguf, cursor, tensor_count))
     }
 
     /// All metadata, in the file's order.

@@ -174,27 +174,6 @@ fn rope(keys: &Keys<'_, '_>) -> Result<Rope, Error> {
     })
 }
 
-/// What this engine leaves out, recognised by its metadata or its tensors before anything else can be misunderstood.
-pub(super) fn refuse_variants(gguf: &Gguf<'_>, architecture: &str) -> Result<(), Error> {
-    let tensor = |marks: &[&str]| {
-        gguf.tensors().iter().map(|t| t.name).find(|name| marks.iter().any(|mark| name.contains(mark)))
-    };
-    let counted = |suffix: &str| -> Result<Option<String>, Error> {
-        let key = format!("{architecture}.{suffix}");
-        Ok(gguf.u64(&key)?.filter(|n| *n > 0).map(|n| format!("{key} is {n}")))
-    };
-    let named = |name: &str| format!("tensor {name}");
-    let experts = tensor(&["_exps.", "ffn_gate_inp"]).map(named);
-    if let Some(sign) = experts.or(counted("expert_count")?) {
-        return Err(Error::Unsupported(format!("a mixture of experts ({sign})")));
-    }
-    let prediction = tensor(&[".nextn."]).map(named);
-    if let Some(sign) = prediction.or(counted("nextn_predict_layers")?) {
-        return Err(Error::Unsupported(format!("multi-token prediction ({sign})")));
-    }
-    Ok(())
-}
-
 pub(super) fn read<'a>(
     gguf: &Gguf<'a>,
     architecture: Architecture,

@@ -6,6 +6,7 @@
 mod bad_files;
 mod command_line;
 mod correctness;
+mod files;
 mod hub;
 mod levers;
 mod metadata;
