@@ -109,7 +109,7 @@ impl Error {
             | Self::Packages(packages::Error::Unknown(_))
             | Self::Perplexity(perplexity::Error::ChunkTooShort(_))
             | Self::Decode(decode::Error::Plan(plan::Error::Context { .. })) => 2,
-            Self::Gguf { source: gguf::Error::Open { .. }, .. }
+            Self::Gguf { source: gguf::Error::Open { .. } | gguf::Error::MissingPart { .. }, .. }
             | Self::Absent(_)
             | Self::Hub(_)
             | Self::Packages(packages::Error::NoPip(_)) => 3,

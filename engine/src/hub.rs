@@ -10,6 +10,8 @@ use std::time::Duration;
 use hf_hub::api::sync::{ApiBuilder, ApiError};
 use hf_hub::{Repo, RepoType};
 
+use crate::gguf::split::PartName;
+
 /// Why a model cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -78,8 +80,20 @@ impl Name {
         })
     }
 
-    /// The file in the cache, fetched if it is not there.
+    /// The file in the cache, fetched if it is not there; with it the other parts of a split model.
     pub fn fetch(&self) -> Result<PathBuf, Error> {
+        let (folder, name) = match self.file.rsplit_once('/') {
+            Some((folder, name)) => (format!("{folder}/"), name),
+            None => (String::new(), self.file.as_str()),
+        };
+        for number in PartName::parse(name).map_or(0..0, |part| 0..part.count) {
+            let Some(part) = PartName::parse(name) else { break };
+            Self { file: format!("{folder}{}", part.sibling(number)), ..self.clone() }.fetch_one()?;
+        }
+        self.fetch_one()
+    }
+
+    fn fetch_one(&self) -> Result<PathBuf, Error> {
         let fail = |source: ApiError| Error::Fetch {
             name: format!("{PREFIX}{}/{}", self.repository, self.file),
             source: Box::new(source),

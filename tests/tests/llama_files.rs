@@ -293,3 +293,44 @@ fn generation_ends_at_llama_cpp_s_tokens() {
     ends_of(&[], &|file| number(file, "eot_token_id", u32::MAX));
     ends_of(&[], &|file| _ = file.remove("tokenizer.ggml.eos_token_id"));
 }
+
+#[test]
+fn parts_that_llama_cpp_made_are_one_model() {
+    let Some(oracles) = oracles("parts_that_llama_cpp_made_are_one_model") else { return };
+    let folder = scratch();
+    let folder = folder.path();
+    let (plain, text) = model_and_text(folder, "tiny-gemma3");
+    let whole = folder.join("whole.gguf");
+    plain.write(&whole).expect("the folder can be written");
+    let expected = ours(folder, &whole, &text).expect("the whole model runs");
+    for more in
+        [&["--split-max-tensors", "20"][..], &["--split-max-tensors", "30", "--no-tensor-first-split"]]
+    {
+        let parts = scratch();
+        oracles
+            .child("llama-gguf-split", folder)
+            .arg("--split")
+            .args(more)
+            .arg(&whole)
+            .arg(parts.path().join("m"))
+            .run()
+            .succeeded();
+        let mut paths: Vec<PathBuf> = fs::read_dir(parts.path())
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").path())
+            .collect();
+        paths.sort();
+        assert!(paths.len() > 2, "{paths:?}");
+        for path in [&paths[0], &paths[2]] {
+            assert_eq!(ours(folder, path, &text), Ok(expected), "{}", path.display());
+        }
+        assert!(
+            (theirs(&oracles, folder, &paths[0], &text).expect("llama.cpp runs it") / expected - 1.0).abs()
+                < 1e-3
+        );
+        // The control: without one of them, it is named.
+        fs::remove_file(&paths[1]).expect("the part was there");
+        let said = ours(folder, &paths[0], &text).expect_err("a part is missing");
+        assert!(said.contains(paths[1].to_str().expect("text")), "{said}");
+    }
+}

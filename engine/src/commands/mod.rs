@@ -87,9 +87,10 @@ fn open_model(common: &Common) -> Result<ModelFile, Error> {
 
 fn parse(file: &ModelFile) -> Result<Gguf<'_>, Error> {
     let name = || file.source().to_owned();
-    Gguf::parse(file.bytes()).or_else(|source| {
+    file.parse().or_else(|source| {
         // A type of tensors that only some other kind of model has: that is the better reason.
-        if let (gguf::Error::UnknownType { .. }, Ok(known)) = (&source, Gguf::metadata_of(file.bytes())) {
+        let cause = if let gguf::Error::Part { source, .. } = &source { source } else { &source };
+        if let (gguf::Error::UnknownType { .. }, Ok(known)) = (cause, file.metadata()) {
             Model::refuse(&known).map_err(|source| Error::Model { name: name(), source })?;
         }
         Err(Error::Gguf { name: name(), source })
@@ -134,7 +135,7 @@ fn identity(file: &ModelFile, model: &Model<'_>) -> results::Model {
         blake3: file.blake3(),
         architecture: model.architecture.to_owned(),
         parameters: model.parameters,
-        bytes: file.bytes().len() as u64,
+        bytes: file.len(),
     }
 }
 

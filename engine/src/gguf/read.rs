@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Error;
 use super::cursor::Cursor;
+use super::split::{self, Place};
 use super::types::TensorType;
 use super::value::{Array, Value};
 
@@ -62,17 +63,49 @@ impl TensorInfo<'_> {
 }
 
 impl<'a> Gguf<'a> {
-    /// Parses and checks everything except the weights themselves.
+    /// Parses and checks everything except the weights themselves. A part of a split model is refused.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
+        let gguf = Self::parse_part(bytes)?;
+        match Place::of(&gguf)? {
+            None => Ok(gguf),
+            Some(Place { number, count, .. }) => {
+                Err(Error::Malformed(format!("it is part {} of {count} of a split model", number + 1)))
+            }
+        }
+    }
+
+    /// Parses the parts of a split model, each with its name, in their order: the metadata of the first and the tensors of
+    /// all.
+    pub(super) fn join<'n>(parts: impl Iterator<Item = (&'n str, &'a [u8])>) -> Result<Self, Error> {
+        let parse = |(name, bytes): (&'n str, &'a [u8])| {
+            let fail = |source| Error::Part { path: name.to_owned(), source: Box::new(source) };
+            Ok((name, Self::parse_part(bytes).map_err(fail)?))
+        };
+        let parts = parts.map(parse).collect::<Result<Vec<_>, Error>>()?;
+        split::check(&parts)?;
+        let mut parts = parts.into_iter().map(|(_, gguf)| gguf);
+        let mut joined = parts.next().ok_or_else(|| Error::Malformed("it has no parts".to_owned()))?;
+        joined.tensors.extend(parts.flat_map(|part| part.tensors));
+        joined.index()?;
+        Ok(joined)
+    }
+
+    fn parse_part(bytes: &'a [u8]) -> Result<Self, Error> {
         let (mut gguf, mut cursor, tensor_count) = Self::header(bytes)?;
         gguf.tensors = read_tensors(&mut cursor, tensor_count, gguf.alignment, bytes)?;
-        for (index, tensor) in gguf.tensors.iter().enumerate() {
-            if gguf.by_name.insert(tensor.name, index).is_some() {
+        gguf.index()?;
+        refuse_overlaps(&gguf.tensors)?;
+        Ok(gguf)
+    }
+
+    fn index(&mut self) -> Result<(), Error> {
+        self.by_name.clear();
+        for (index, tensor) in self.tensors.iter().enumerate() {
+            if self.by_name.insert(tensor.name, index).is_some() {
                 return Err(Error::Malformed(format!("two tensors are named {}", tensor.name)));
             }
         }
-        refuse_overlaps(&gguf.tensors)?;
-        Ok(gguf)
+        Ok(())
     }
 
     /// Parses the metadata alone, as if the file had no tensors: what is known of a file whose tensors cannot be read.

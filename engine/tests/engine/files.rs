@@ -194,3 +194,92 @@ fn a_model_that_names_no_pre_tokenizer_gets_a_warning() {
     let without = said(&changed(&file, &[("tokenizer.ggml.pre", None)]));
     assert!(without.contains("warning:") && without.contains("tokenizer.ggml.pre"), "{without}");
 }
+
+/// A file's tensors dealt to parts as `llama-gguf-split` deals them; the paths of the parts.
+fn split(folder: &Path, file: &[u8], cuts: &[usize]) -> Vec<PathBuf> {
+    let gguf = Gguf::parse(file).unwrap();
+    let all = gguf.tensors();
+    let ends: Vec<usize> = cuts.iter().copied().chain([all.len()]).collect();
+    let mut from = 0;
+    let mut paths = Vec::new();
+    for (number, end) in ends.iter().enumerate() {
+        let mut writer = Writer::new();
+        for (key, value) in gguf.metadata().filter(|_| number == 0) {
+            writer.put(key, value);
+        }
+        writer.put("split.no", Value::U16(number as u16)).put("split.count", Value::U16(ends.len() as u16));
+        writer.put("split.tensors.count", Value::I32(all.len() as i32));
+        let part = &all[from..*end];
+        for tensor in part {
+            writer.tensor(tensor.name, &tensor.dims, tensor.ty);
+        }
+        let mut out = Vec::new();
+        writer.write(&mut out, |index, out| out.write_all(part[index].data)).unwrap();
+        paths.push(write(folder, &format!("m-{:05}-of-{:05}.gguf", number + 1, ends.len()), &out));
+        from = *end;
+    }
+    paths
+}
+
+#[test]
+fn the_parts_of_a_split_model_are_loaded_together_whichever_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = Tiny { output: Some(zinc_engine::quant::WeightType::Q8_0), ..Tiny::default() }.file();
+    let whole = write(folder.path(), "whole.gguf", &file);
+    let digest = |path: &Path| {
+        let args = [
+            "perplexity",
+            "--via",
+            "reference",
+            "--ctx",
+            "8",
+            "--tokens",
+            "8",
+            "--json",
+            "--model",
+            text(path),
+        ];
+        let result: Perplexity = serde_json::from_str(&stdout(&engine(&args))).unwrap();
+        (result.logits_digest, result.model.parameters)
+    };
+    let expected = digest(&whole);
+    // The output head is the second tensor: the first part alone, with the layers, would run with the wrong one.
+    for cuts in [&[0, 3][..], &[1], &[5, 9, 12]] {
+        let folder = tempfile::tempdir().unwrap();
+        for path in split(folder.path(), &file, cuts) {
+            assert_eq!(digest(&path), expected, "{cuts:?} {}", path.display());
+        }
+    }
+    // Written as one file again.
+    let parts = split(folder.path(), &file, &[4]);
+    let out = folder.path().join("out.gguf");
+    stdout(&engine(&["export", "--type", "f32", "--model", text(&parts[0]), text(&out)]));
+    stdout(&engine(&["info", "--model", text(&out)]));
+}
+
+#[test]
+fn a_part_that_is_missing_renamed_or_of_another_model_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = Tiny::default().file();
+    let parts = split(folder.path(), &file, &[3, 6]);
+    let load = |path: &Path| engine(&["info", "--model", text(path)]);
+    // The second part of another model of the same shape.
+    let second = std::fs::read(&parts[1]).unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let others = split(other.path(), &file, &[4, 6]);
+    std::fs::copy(&others[1], &parts[1]).unwrap();
+    assert_fails(&load(&parts[0]), 1, &["m-00001-of-00003.gguf"]);
+    // Cut off.
+    std::fs::write(&parts[1], &second[..second.len() - 100]).unwrap();
+    assert_fails(&load(&parts[0]), 1, &["m-00002-of-00003.gguf", "truncated"]);
+    // Two parts in each other's place.
+    std::fs::copy(&parts[2], &parts[1]).unwrap();
+    assert_fails(&load(&parts[0]), 1, &["m-00002-of-00003.gguf", "part 3 of 3"]);
+    std::fs::remove_file(&parts[1]).unwrap();
+    assert_fails(&load(&parts[0]), 3, &["m-00002-of-00003.gguf", "part 2 of 3"]);
+    let renamed = write(folder.path(), "renamed.gguf", &std::fs::read(&parts[2]).unwrap());
+    assert_fails(&load(&renamed), 1, &["part 3 of 3", "-00003-of-00003.gguf", "--merge"]);
+    // The control: with its second part again, the model loads.
+    std::fs::write(&parts[1], &second).unwrap();
+    stdout(&load(&parts[0]));
+}
