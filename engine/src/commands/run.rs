@@ -118,11 +118,10 @@ fn margin(logits: &[f32]) -> Option<f64> {
 /// begins a text.
 fn prompt_tokens(tokenizer: &Tokenizer, prompt: &[u8], args: &RunArgs) -> Result<Vec<u32>, Error> {
     if !args.raw && !prompt.is_empty() {
-        let question = String::from_utf8_lossy(prompt);
-        match chat::question(tokenizer, args.system.as_deref(), &question)? {
+        match chat::question(tokenizer, args.system.as_deref(), prompt)? {
             Some(text) => return Ok(tokenizer.encode_marked(&text)?),
             None if args.system.is_some() => {
-                let text = "this model has no chat template, so there is nobody to tell: leave --system out";
+                let text = "this model has no chat template, so --system cannot be heeded: leave it out";
                 return Err(Error::Usage(text.to_owned()));
             }
             None => {}

@@ -209,9 +209,9 @@ impl Tokenizer {
 
     /// Tokens of a text in which control tokens are spelled out, as a template makes it. The leading token is first if
     /// the model wants one, and only once if the text begins with it.
-    pub fn encode_marked(&self, text: &str) -> Result<Vec<u32>, Error> {
+    pub fn encode_marked(&self, text: &[u8]) -> Result<Vec<u32>, Error> {
         let mut out = Vec::new();
-        self.append(text.as_bytes(), true, &mut out)?;
+        self.append(text, true, &mut out)?;
         if let Some(leading) = self.leading_token().filter(|leading| out.first() != Some(leading)) {
             out.insert(0, leading);
         }

@@ -99,7 +99,7 @@ fn a_token_that_ends_a_turn_is_no_text_whatever_its_type() {
     let t = pieces(&[("a", 0.0), ("</s>", 0.0)], false);
     assert!(t.is_end(259) && !t.is_end(258));
     assert_eq!(t.encode(b"a</s>").unwrap(), [256, 258, 0x3c, 0x2f, 0x73, 0x3e]);
-    assert_eq!(t.encode_marked("a</s>").unwrap(), [256, 258, 259]);
+    assert_eq!(t.encode_marked(b"a</s>").unwrap(), [256, 258, 259]);
 }
 
 /// A byte-level vocabulary with more tokens of plain text, and numbers of tokens by key.
@@ -271,8 +271,8 @@ fn what_is_no_piece_becomes_bytes_and_spaces_are_spelled_out() {
 #[test]
 fn control_tokens_are_found_only_in_marked_text_and_the_leading_one_comes_once() {
     let t = pieces(&[("a", 0.0)], false);
-    assert_eq!(t.encode_marked("<bos>a").unwrap(), [256, 258]);
-    assert_eq!(t.encode_marked("a").unwrap(), [256, 258]);
+    assert_eq!(t.encode_marked(b"<bos>a").unwrap(), [256, 258]);
+    assert_eq!(t.encode_marked(b"a").unwrap(), [256, 258]);
     assert_eq!(t.encode(b"<bos>a").unwrap().len(), 1 + 5 + 1);
 }
 

@@ -283,3 +283,19 @@ fn a_part_that_is_missing_renamed_or_of_another_model_is_named() {
     std::fs::write(&parts[1], &second).unwrap();
     stdout(&load(&parts[0]));
 }
+
+#[test]
+fn a_prompt_of_any_bytes_keeps_them_with_and_without_a_template() {
+    let folder = tempfile::tempdir().unwrap();
+    let tiny = Tiny { chat_template: Some("[{{ messages[0].content | trim }}]"), ..Tiny::default() };
+    let path = write(folder.path(), "m.gguf", &tiny.file());
+    let prompt = write(folder.path(), "prompt", b" a\xff\xe2\x82b ");
+    let tokens = |more: &[&str]| {
+        let args = ["run", "--json", "-n", "1", "--prompt-file", text(&prompt), "--model", text(&path)];
+        let run: zinc_engine::results::Run =
+            serde_json::from_str(&stdout(&engine(&[&args[..], more].concat()))).unwrap();
+        run.prompt_tokens.iter().map(|token| *token as u8).collect::<Vec<u8>>()
+    };
+    assert_eq!(tokens(&[]), b"[a\xff\xe2\x82b]");
+    assert_eq!(tokens(&["--raw"]), b" a\xff\xe2\x82b ");
+}

@@ -4,6 +4,7 @@
 //! install: a suite that skips itself shows nothing.
 
 mod bad_files;
+mod chat;
 mod command_line;
 mod correctness;
 mod files;
