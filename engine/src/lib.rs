@@ -27,6 +27,7 @@ pub mod ops;
 pub mod packages;
 pub mod perplexity;
 pub mod plan;
+pub mod probe;
 pub mod profile;
 mod progress;
 pub mod quant;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{device_line, identity, model_line, open_model, parse, print_json, print_text};
-use crate::cli::Common;
+use crate::cli::{Common, Require};
 use crate::error::Error;
 use crate::gguf::{Gguf, ModelFile};
 use crate::model::Model;
@@ -22,6 +22,9 @@ pub(super) fn execute(common: &Common) -> Result<(), Error> {
     if common.device.is_some() || common.require.is_some() {
         let described: Vec<_> = devices.iter().map(|info| info.device.clone()).collect();
         choose(&described, common.device.as_ref(), common.require.map(Into::into))?;
+        if common.require == Some(Require::Gpu) {
+            super::open_device(common)?;
+        }
     }
     let result = Info {
         schema: SCHEMA,

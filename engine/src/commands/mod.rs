@@ -24,7 +24,7 @@ use std::rc::Rc;
 
 use clap::CommandFactory;
 
-use crate::cli::{Cli, Command, Common};
+use crate::cli::{Cli, Command, Common, Require};
 use crate::decode::{self, Session, Setup};
 use crate::embedded;
 use crate::error::Error;
@@ -34,6 +34,7 @@ use crate::levers::LeverArgs;
 use crate::model::Model;
 use crate::packages::Package;
 use crate::plan;
+use crate::probe;
 use crate::progress::count as progress;
 use crate::results::{self, DeviceKind};
 use crate::tokenizer::Tokenizer;
@@ -169,7 +170,26 @@ fn open_device_by(
             device.describe().name
         ));
     }
+    if common.require == Some(Require::Gpu) && !probe::computes(&device)? {
+        return Err(vk::Error::ComputesNothing { name: device.describe().name.clone() }.into());
+    }
     Ok(device)
+}
+
+/// Says that a device computed nothing, where that shows in a session's logits.
+fn remark_on_device(device: &Device, session: &mut Session) -> Result<(), Error> {
+    if session.is_blank().is_none() {
+        session.reset();
+        session.step(0)?;
+    }
+    if session.is_blank() == Some(true) {
+        remark(&format!(
+            "WARNING: the logits are all one number: {} computes nothing (a driver that only records?), and rates, times and \
+             perplexities say nothing about any GPU",
+            device.describe().name
+        ));
+    }
+    Ok(())
 }
 
 /// A session as the levers say. Where the resident kernel does not do the model on the device, one line says why, and the

@@ -49,6 +49,7 @@ pub(super) fn execute(common: &Common, args: &PerplexityArgs) -> Result<(), Erro
                 })?;
                 Ok::<_, Error>(())
             })?;
+            super::remark_on_device(&opened, &mut session)?;
             device = Some(opened.describe().clone());
             logits_digest = session.digest();
             batches = session.batches();

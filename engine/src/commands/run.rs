@@ -60,6 +60,7 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
         margins.push(margin(session.logits()));
     };
     drop(out);
+    super::remark_on_device(&device, &mut session)?;
     let result = results::Run {
         schema: SCHEMA,
         command: "run".to_owned(),
