@@ -20,6 +20,7 @@ pub mod embedded;
 pub mod error;
 pub mod gguf;
 pub mod hub;
+mod interrupt;
 pub mod levers;
 pub mod memory;
 pub mod model;

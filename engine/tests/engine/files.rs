@@ -196,7 +196,7 @@ fn a_model_that_names_no_pre_tokenizer_gets_a_warning() {
 }
 
 /// A file's tensors dealt to parts as `llama-gguf-split` deals them; the paths of the parts.
-fn split(folder: &Path, file: &[u8], cuts: &[usize]) -> Vec<PathBuf> {
+pub fn split(folder: &Path, file: &[u8], cuts: &[usize]) -> Vec<PathBuf> {
     let gguf = Gguf::parse(file).unwrap();
     let all = gguf.tensors();
     let ends: Vec<usize> = cuts.iter().copied().chain([all.len()]).collect();
