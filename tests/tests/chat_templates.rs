@@ -15,8 +15,8 @@ fn the_engine_s_expectations_are_what_jinja2_renders() {
     let folder = repository().join("engine/tests/engine/chat");
     // The first may be one of the user's own, which Debian's package does not serve.
     let run = |python| Command::new(python).arg(repository().join("tests/jinja")).arg(&folder).output().ok();
-    let outputs = ["python3", "/usr/bin/python3"].into_iter().filter_map(run);
-    let Some(output) = outputs.filter(|output| output.status.code() != Some(MISSING)).next() else {
+    let mut outputs = ["python3", "/usr/bin/python3"].into_iter().filter_map(run);
+    let Some(output) = outputs.find(|output| output.status.code() != Some(MISSING)) else {
         return not_run(test, "Python has no module jinja2: tests/setup installs it");
     };
     let said = String::from_utf8_lossy(&output.stderr);

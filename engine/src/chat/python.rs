@@ -103,13 +103,10 @@ pub(super) fn to_json(
     let separators: Option<Value> = options.get("separators")?;
     let sorted = options.get::<Option<bool>>("sort_keys")?.unwrap_or(false);
     options.assert_all_used()?;
-    let indent = match indent {
-        None => None,
-        Some(indent) => Some(match indent.as_str() {
-            Some(text) => text.to_owned(),
-            None => " ".repeat(usize::try_from(indent.clone()).unwrap_or(0)),
-        }),
-    };
+    let indent = indent.map(|indent| match indent.as_str() {
+        Some(text) => text.to_owned(),
+        None => " ".repeat(usize::try_from(indent.clone()).unwrap_or(0)),
+    });
     let mut layout = Layout {
         ascii,
         item: if indent.is_some() { "," } else { ", " }.to_owned(),
