@@ -233,6 +233,10 @@ fn a_page_instead_of_a_file_is_named_and_does_not_stay_in_the_cache() {
         3,
         &["hf:org/repo/tiny.gguf", "<!DOCTYPE", "nothing was kept"],
     );
+    let blobs = home.path().join("hub/models--org--repo/blobs");
+    let kept = std::fs::read_dir(blobs).unwrap().map(|entry| entry.unwrap().path());
+    let kept: Vec<_> = kept.filter(|path| std::fs::read(path).unwrap().starts_with(PAGE)).collect();
+    assert!(kept.is_empty(), "{kept:?}");
     hub.state.lock().unwrap().behaviour = Behaviour::Right;
     let digest = blake3::hash(&file).to_hex().to_string();
     assert!(stdout(&hub.info(home.path(), MODEL)).contains(&digest));
