@@ -126,7 +126,7 @@ impl Progress for Beats {
 
     fn update(&mut self, size: usize) {
         self.bar.inc(size as u64);
-        // That nobody waits any more is no reason to stop: the process is about to end.
+        // A receiver that is gone is no reason to stop: the process is about to end.
         let _ = self.sender.send(Beat::Bytes);
     }
 

@@ -8,7 +8,7 @@ use super::split::{self, Place};
 use super::types::TensorType;
 use super::value::{Array, Value};
 
-/// Versions that are laid out alike: 3 only allowed big-endian files besides.
+/// Versions that are laid out alike: what 3 added are big-endian files, which are refused.
 const VERSIONS: [u32; 2] = [2, 3];
 /// Longest key: the format's own limit.
 const LONGEST_KEY: usize = 65535;

@@ -118,7 +118,7 @@ fn a_model_that_is_a_pipe_is_refused_at_once() {
     while child.try_wait().unwrap().is_none() {
         if started.elapsed() > Duration::from_secs(60) {
             child.kill().unwrap();
-            panic!("it waits for somebody to write into the pipe");
+            panic!("it waits for a writer of the pipe");
         }
         std::thread::sleep(Duration::from_millis(20));
     }

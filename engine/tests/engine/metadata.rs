@@ -166,7 +166,7 @@ fn a_key_that_would_be_ignored_is_refused_with_its_value() {
     }
 }
 
-/// What llama.cpp 0.7.0's own saver writes below the name of an architecture of the four, besides sizes. Made by
+/// What llama.cpp 0.7.0's own saver writes below the name of each of the four architectures, without the sizes. Made by
 /// `test-llama-archs --arch llama --out FOLDER` of Debian's package llama.cpp-tests; the same for qwen2 and qwen3, and for
 /// gemma3 but for the bound of the logits (0), the window, its pattern as an array, and the scale.
 const SAVED: &str = include_str!("saved-keys.txt");
