@@ -43,7 +43,8 @@ Exit status: 0 success, 1 failure, 2 wrong usage, 3 a model, driver or device is
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
-    /// GGUF file to run, a name from `engine fetch`, or hf:ORG/REPO/FILE [default: the embedded model].
+    /// GGUF file to run (any part of a split one), a name from `engine fetch`, or hf:ORG/REPO/FILE [default: the embedded
+    /// model].
     #[arg(long, global = true, value_name = "MODEL", help_heading = "Common options")]
     pub model: Option<PathBuf>,
     /// Vulkan device: its number in `engine info`, or part of its name [default: the best kind].
@@ -63,6 +64,9 @@ pub enum Command {
     /// Answer a question, or continue a text.
     Run(RunArgs),
     /// Measure how well the model predicts a text, as llama.cpp's perplexity tool defines it.
+    ///
+    /// A perplexity that is not a finite number is an error (status 1). With --json it is null, the status is 0, and a
+    /// warning says so: programs that compare broken runs need the rest of the result.
     Perplexity(PerplexityArgs),
     /// Measure the decode rate at a depth, several times.
     Bench(BenchArgs),
@@ -98,7 +102,7 @@ pub struct RunArgs {
     /// Question to answer, or text to continue.
     #[arg(long, value_name = "TEXT", conflicts_with = "prompt_file")]
     pub prompt: Option<String>,
-    /// File with the text (any bytes).
+    /// File with the text (any bytes, which a chat template keeps).
     #[arg(long, value_name = "PATH")]
     pub prompt_file: Option<PathBuf>,
     /// Continue the text as it is, also if the model has a chat template.

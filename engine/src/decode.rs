@@ -6,6 +6,7 @@
 
 mod attention;
 mod batch;
+mod digest;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -134,6 +135,8 @@ pub struct Session {
     position: u32,
     logits: Vec<f32>,
     digest: blake3::Hasher,
+    /// If all logits so far were blank; none before the first.
+    blank: Option<bool>,
     steps: u64,
     wall: Duration,
     cpu: Duration,
@@ -234,6 +237,7 @@ impl Session {
             position: 0,
             logits: vec![0.0; vocabulary as usize],
             digest: blake3::Hasher::new(),
+            blank: None,
             steps: 0,
             wall: Duration::ZERO,
             cpu: Duration::ZERO,
@@ -306,7 +310,7 @@ impl Session {
         self.wall += start.elapsed();
         self.cpu += cpu_end.saturating_sub(cpu_start);
         self.passed(1)?;
-        update_digest(&mut self.digest, &self.logits);
+        self.note();
         Ok(&self.logits)
     }
 
@@ -324,7 +328,7 @@ impl Session {
             self.read_row(rows - 1);
         }
         if !tokens.is_empty() {
-            update_digest(&mut self.digest, &self.logits);
+            self.note();
         }
         Ok(&self.logits)
     }
@@ -343,7 +347,7 @@ impl Session {
         for tokens in tokens.chunks(batch) {
             for row in 0..self.submit_batch(tokens)? {
                 self.read_row(row);
-                update_digest(&mut self.digest, &self.logits);
+                self.note();
                 each(done, &self.logits);
                 done += 1;
             }
@@ -448,7 +452,7 @@ impl Session {
                 self.program.submit(first + i + 1, 1, true)?;
                 self.program.wait()?;
                 self.program.read(Space::Readback, 0, 0, bytemuck::cast_slice_mut(&mut self.logits));
-                update_digest(&mut self.digest, &self.logits);
+                self.note();
                 self.passed(1)?;
             }
         } else {
@@ -580,8 +584,7 @@ fn rope_table(c: &Config, rope: Rope, context: u32) -> Vec<f32> {
     let mut table = Vec::with_capacity(context as usize * c.rope_dim as usize);
     for position in 0..context {
         for pair in 0..c.rope_dim / 2 {
-            let (sin, cos) = c.rope_angle(rope, position, pair).sin_cos();
-            table.extend([cos as f32, sin as f32]);
+            table.extend(c.rope_cos_sin(rope, position, pair).map(|v| v as f32));
         }
     }
     table

@@ -61,6 +61,15 @@ pub enum Error {
         /// What is wrong.
         source: synth::VocabularyError,
     },
+    /// Logits that are not numbers.
+    #[error(
+        "{what}: the model's weights are damaged, or the device computes them wrongly; compare with engine perplexity --via \
+         reference, which needs no device"
+    )]
+    NotNumbers {
+        /// Which.
+        what: String,
+    },
     /// Something that could be fetched is not there.
     #[error("{0}")]
     Absent(String),
@@ -100,7 +109,7 @@ impl Error {
             | Self::Packages(packages::Error::Unknown(_))
             | Self::Perplexity(perplexity::Error::ChunkTooShort(_))
             | Self::Decode(decode::Error::Plan(plan::Error::Context { .. })) => 2,
-            Self::Gguf { source: gguf::Error::Open { .. }, .. }
+            Self::Gguf { source: gguf::Error::Open { .. } | gguf::Error::MissingPart { .. }, .. }
             | Self::Absent(_)
             | Self::Hub(_)
             | Self::Packages(packages::Error::NoPip(_)) => 3,

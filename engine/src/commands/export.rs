@@ -29,7 +29,8 @@ pub(super) fn execute(common: &Common, args: &ExportArgs) -> Result<(), Error> {
 
 fn write_f32(gguf: &Gguf<'_>, out: &mut impl Write) -> std::io::Result<()> {
     let mut writer = Writer::new();
-    for (key, value) in gguf.metadata() {
+    // The parts of a split model are written as one file.
+    for (key, value) in gguf.metadata().filter(|(key, _)| !key.starts_with("split.")) {
         let value = if key == "general.file_type" { Value::U32(ALL_F32) } else { value };
         writer.put(key, value);
     }

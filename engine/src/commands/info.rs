@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{device_line, identity, model_line, open_model, parse, print_json, print_text};
-use crate::cli::Common;
+use crate::cli::{Common, Require};
 use crate::error::Error;
 use crate::gguf::{Gguf, ModelFile};
 use crate::model::Model;
@@ -22,6 +22,9 @@ pub(super) fn execute(common: &Common) -> Result<(), Error> {
     if common.device.is_some() || common.require.is_some() {
         let described: Vec<_> = devices.iter().map(|info| info.device.clone()).collect();
         choose(&described, common.device.as_ref(), common.require.map(Into::into))?;
+        if common.require == Some(Require::Gpu) {
+            super::open_device(common)?;
+        }
     }
     let result = Info {
         schema: SCHEMA,
@@ -49,11 +52,15 @@ fn describe_devices() -> Result<Vec<DeviceInfo>, vk::Error> {
 fn describe_model(file: &ModelFile, gguf: &Gguf<'_>) -> Result<ModelInfo, Error> {
     let name = || file.source().to_owned();
     let model = Model::from_gguf(gguf).map_err(|source| Error::Model { name: name(), source })?;
-    let tokenizer = gguf
+    let named = gguf
         .string("tokenizer.ggml.model")
         .map_err(|source| Error::Gguf { name: name(), source })?
         .unwrap_or("none")
         .to_owned();
+    let (end_tokens, unusable) = match super::tokenizer(gguf, &model) {
+        Ok(tokenizer) => (tokenizer.end_tokens().iter().map(|id| u64::from(*id)).collect(), None),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
     let mut tensor_types = BTreeMap::new();
     for tensor in gguf.tensors() {
         *tensor_types.entry(tensor.ty.to_string()).or_insert(0) += 1;
@@ -69,8 +76,10 @@ fn describe_model(file: &ModelFile, gguf: &Gguf<'_>) -> Result<ModelInfo, Error>
         head_dim: c.head_dim.into(),
         vocabulary: c.vocabulary.into(),
         context: c.context.into(),
-        tokenizer,
+        tokenizer: named,
         tensor_types,
+        end_tokens,
+        unusable,
     })
 }
 
@@ -90,6 +99,7 @@ fn table(info: &Info) -> String {
         ));
         let types: Vec<_> = m.tensor_types.iter().map(|(ty, count)| format!("{count} {ty}")).collect();
         lines.push(format!("tensors     {}; tokenizer {}", types.join(", "), m.tokenizer));
+        lines.extend(m.unusable.as_ref().map(|why| format!("            not for run or perplexity: {why}")));
         lines.push(format!("file        BLAKE3 {}", m.model.blake3));
     }
     lines.join("\n")

@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::levers::LeverArgs;
 use crate::model::Model;
 use crate::plan::Fusion;
+use crate::probe::is_blank;
 use crate::results::{self, LadderRung, SCHEMA, Spread};
 use crate::vk::{self, Device, Record, Submit};
 
@@ -216,11 +217,6 @@ fn hashed(rung: &mut Made) -> Result<Option<String>, Error> {
     let digest = (!is_blank(session.logits())).then(|| session.digest());
     session.reset();
     Ok(digest)
-}
-
-/// Whether logits are all one number, as no model's are: a driver that executes nothing leaves what was there.
-fn is_blank(logits: &[f32]) -> bool {
-    logits.iter().all(|logit| logit.to_bits() == logits[0].to_bits())
 }
 
 /// Fills a row with what was measured; `base` is the first rung's rates.

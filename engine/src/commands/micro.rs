@@ -55,7 +55,7 @@ const PARTS: [(&str, &[&str]); 6] = [
             "weighted_sum",
         ],
     ),
-    ("attn_output", &["attn_output", "attn_residual"]),
+    ("attn_output", &["attn_output", "attn_output_bias", "attn_residual"]),
     (
         "ffn_gate_up",
         &["ffn_norm", "ffn_norm_weight", "ffn_gate", "ffn_up", "ffn_silu", "ffn_gelu", "ffn_multiply"],
@@ -81,6 +81,7 @@ pub(super) fn execute(common: &Common, args: &MicroArgs) -> Result<(), Error> {
 
     let bar = progress(tunings.len() as u64 + 2, "tunings");
     let mut plain = Session::with(&device, &model, context, &setup(Fusion::None, device.tuning()))?;
+    super::remark_on_device(&device, &mut plain)?;
     let peak_bytes_s = peak(&device, plain.weights(), args.reps)?;
     bar.inc(1);
     let parts = unfused(&mut plain, args.depth, args.reps)?;

@@ -24,16 +24,17 @@ use std::rc::Rc;
 
 use clap::CommandFactory;
 
-use crate::cli::{Cli, Command, Common};
+use crate::cli::{Cli, Command, Common, Require};
 use crate::decode::{self, Session, Setup};
 use crate::embedded;
 use crate::error::Error;
-use crate::gguf::{Gguf, ModelFile};
+use crate::gguf::{self, Gguf, ModelFile};
 use crate::hub;
 use crate::levers::LeverArgs;
 use crate::model::Model;
 use crate::packages::Package;
 use crate::plan;
+use crate::probe;
 use crate::progress::count as progress;
 use crate::results::{self, DeviceKind};
 use crate::tokenizer::Tokenizer;
@@ -86,7 +87,15 @@ fn open_model(common: &Common) -> Result<ModelFile, Error> {
 }
 
 fn parse(file: &ModelFile) -> Result<Gguf<'_>, Error> {
-    Gguf::parse(file.bytes()).map_err(|source| Error::Gguf { name: file.source().to_owned(), source })
+    let name = || file.source().to_owned();
+    file.parse().or_else(|source| {
+        // A type of tensors that only some other kind of model has: that is the better reason.
+        let cause = if let gguf::Error::Part { source, .. } = &source { source } else { &source };
+        if let (gguf::Error::UnknownType { .. }, Ok(known)) = (cause, file.metadata()) {
+            Model::refuse(&known).map_err(|source| Error::Model { name: name(), source })?;
+        }
+        Err(Error::Gguf { name: name(), source })
+    })
 }
 
 /// A model with its tokenizer and its identity.
@@ -100,15 +109,22 @@ fn load(file: &ModelFile) -> Result<Loaded<'_>, Error> {
     let name = || file.source().to_owned();
     let gguf = parse(file)?;
     let model = Model::from_gguf(&gguf).map_err(|source| Error::Model { name: name(), source })?;
-    let tokenizer =
-        Tokenizer::from_gguf(&gguf).map_err(|source| Error::Tokenizer { name: name(), source })?;
-    if tokenizer.len() != model.config.vocabulary as usize {
-        let what = format!("{} tokens in a vocabulary of {}", tokenizer.len(), model.config.vocabulary);
-        let source = crate::tokenizer::Error::Vocabulary(what);
-        return Err(Error::Tokenizer { name: name(), source });
+    let tokenizer = tokenizer(&gguf, &model).map_err(|source| Error::Tokenizer { name: name(), source })?;
+    for text in tokenizer.remarks() {
+        remark(&format!("warning: {text}"));
     }
     let identity = identity(file, &model);
     Ok(Loaded { model, tokenizer, identity })
+}
+
+/// The model's tokenizer, which must have as many tokens as the model.
+fn tokenizer(gguf: &Gguf<'_>, model: &Model<'_>) -> Result<Tokenizer, crate::tokenizer::Error> {
+    let tokenizer = Tokenizer::from_gguf(gguf)?;
+    if tokenizer.len() != model.config.vocabulary as usize {
+        let what = format!("{} tokens in a vocabulary of {}", tokenizer.len(), model.config.vocabulary);
+        return Err(crate::tokenizer::Error::Vocabulary(what));
+    }
+    Ok(tokenizer)
 }
 
 fn identity(file: &ModelFile, model: &Model<'_>) -> results::Model {
@@ -120,7 +136,7 @@ fn identity(file: &ModelFile, model: &Model<'_>) -> results::Model {
         blake3: file.blake3(),
         architecture: model.architecture.to_owned(),
         parameters: model.parameters,
-        bytes: file.bytes().len() as u64,
+        bytes: file.len(),
     }
 }
 
@@ -154,7 +170,26 @@ fn open_device_by(
             device.describe().name
         ));
     }
+    if common.require == Some(Require::Gpu) && !probe::computes(&device)? {
+        return Err(vk::Error::ComputesNothing { name: device.describe().name.clone() }.into());
+    }
     Ok(device)
+}
+
+/// Says that a device computed nothing, where that shows in a session's logits.
+fn remark_on_device(device: &Device, session: &mut Session) -> Result<(), Error> {
+    if session.is_blank().is_none() {
+        session.reset();
+        session.step(0)?;
+    }
+    if session.is_blank() == Some(true) {
+        remark(&format!(
+            "WARNING: the logits are all one number: {} computes nothing (a driver that only records?), and rates, times and \
+             perplexities say nothing about any GPU",
+            device.describe().name
+        ));
+    }
+    Ok(())
 }
 
 /// A session as the levers say. Where the resident kernel does not do the model on the device, one line says why, and the
@@ -188,16 +223,27 @@ fn read_file(path: &std::path::Path) -> Result<Vec<u8>, Error> {
 
 /// A line on standard error. That nobody reads it is no reason to fail.
 fn remark(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", printable(text));
+}
+
+/// The text with every control character but line ends and tabs spelled out: names in a model's file are not the
+/// engine's own, and a terminal obeys them.
+pub fn printable(text: &str) -> String {
+    let spelled = |c: char| -> String {
+        if c.is_control() && !matches!(c, '\n' | '\t') { c.escape_default().collect() } else { c.into() }
+    };
+    text.chars().map(spelled).collect()
 }
 
 fn print_json(value: &impl serde::Serialize) -> Result<(), Error> {
+    // JSON spells out the control characters of ASCII by itself; a terminal obeys others, too.
     let text = serde_json::to_string(value).map_err(std::io::Error::from)?;
-    print_text(&text)
+    let spelled = |c: char| if c.is_control() { format!("\\u{:04x}", u32::from(c)) } else { String::from(c) };
+    print_text(&text.chars().map(spelled).collect::<String>())
 }
 
 fn print_text(text: &str) -> Result<(), Error> {
-    writeln!(std::io::stdout().lock(), "{text}")?;
+    writeln!(std::io::stdout().lock(), "{}", printable(text))?;
     Ok(())
 }
 

@@ -1,13 +1,10 @@
 //! Files that appear complete or not at all.
 
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
 
 use crate::error::Error;
-
-/// Temporary files begun so far, for the one handler that a process has.
-static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+use crate::interrupt;
 
 /// Writes a file through a temporary one beside it, which is renamed when it is complete and on disk, and goes away
 /// with any error or interrupt. `bytes` is about how much will be written: too little room is said before the first.
@@ -27,7 +24,9 @@ pub(super) fn write_whole(
         let text = format!("it needs {bytes} bytes, and the disk has {room} left");
         return Err(fail(std::io::Error::new(std::io::ErrorKind::StorageFull, text)));
     }
-    remove_if_interrupted(temporary.path());
+    if let Err(error) = interrupt::removes(temporary.path()) {
+        super::remark(&format!("note: an interrupt would leave a temporary file behind: {error}"));
+    }
     let mut out = BufWriter::with_capacity(1 << 20, temporary.as_file_mut());
     write(&mut out).map_err(fail)?;
     out.flush().map_err(fail)?;
@@ -44,25 +43,4 @@ pub(super) fn write_whole(
 fn room(folder: &Path) -> Option<u64> {
     let stat = rustix::fs::statvfs(folder).ok()?;
     stat.f_bavail.checked_mul(stat.f_frsize)
-}
-
-/// Makes an interrupt (or a request to terminate) take the unfinished file along. The exit status is the shell's for an
-/// interrupt.
-fn remove_if_interrupted(path: &Path) {
-    let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
-    let first = unfinished.is_empty();
-    unfinished.push(path.to_owned());
-    if !first {
-        return;
-    }
-    let handler = || {
-        for path in UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            // After the rename there is no such file any more, and nothing is lost.
-            let _ = std::fs::remove_file(path);
-        }
-        std::process::exit(130);
-    };
-    if let Err(error) = ctrlc::set_handler(handler) {
-        super::remark(&format!("note: an interrupt would leave a temporary file behind: {error}"));
-    }
 }

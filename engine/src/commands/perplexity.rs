@@ -49,6 +49,7 @@ pub(super) fn execute(common: &Common, args: &PerplexityArgs) -> Result<(), Erro
                 })?;
                 Ok::<_, Error>(())
             })?;
+            super::remark_on_device(&opened, &mut session)?;
             device = Some(opened.describe().clone());
             logits_digest = session.digest();
             batches = session.batches();
@@ -98,7 +99,17 @@ pub(super) fn execute(common: &Common, args: &PerplexityArgs) -> Result<(), Erro
         decode,
         batches,
     };
-    if common.json { print_json(&result) } else { print_text(&table(&result)) }
+    let undefined = (!result.perplexity.value.is_finite()).then(|| Error::NotNumbers {
+        what: format!("the perplexity of {} scored tokens is not a finite number", result.scored),
+    });
+    if common.json {
+        // Programs that compare broken runs read the result, in which such a number is null.
+        print_json(&result)?;
+        undefined.iter().for_each(|error| super::remark(&format!("warning: {error}")));
+        return Ok(());
+    }
+    print_text(&table(&result))?;
+    undefined.map_or(Ok(()), Err)
 }
 
 /// Digests of the logits, chunk by chunk.

@@ -79,6 +79,7 @@ pub(super) fn execute(common: &Common, args: &ProfileArgs) -> Result<(), Error> 
     session.program().time_nothing();
     plain.extend(run.pass(&mut session)?);
 
+    super::remark_on_device(&device, &mut session)?;
     let program = session.program();
     let barriers = program.barriers_before();
     let names: Vec<String> = program.plan().steps.iter().map(Step::label).collect();

@@ -34,6 +34,7 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
     let mut session = super::start(&device, &loaded.model, context, &setup, &args.levers)?;
     session.prompt(&prompt_tokens)?;
     let mut sampler = Sampler::new(&args.sampling);
+    check(session.logits(), session.position())?;
     let mut next = sampler.choose(session.logits());
     let mut margins = vec![margin(session.logits())];
     let mut out = std::io::stdout().lock();
@@ -53,10 +54,13 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
         if session.position() >= trained {
             break "context-full";
         }
-        next = sampler.choose(session.step(next)?);
+        session.step(next)?;
+        check(session.logits(), session.position())?;
+        next = sampler.choose(session.logits());
         margins.push(margin(session.logits()));
     };
     drop(out);
+    super::remark_on_device(&device, &mut session)?;
     let result = results::Run {
         schema: SCHEMA,
         command: "run".to_owned(),
@@ -85,6 +89,16 @@ pub(super) fn execute(common: &Common, args: &RunArgs) -> Result<(), Error> {
     Ok(())
 }
 
+/// Refuses logits of which none can be the largest: some are undefined, or none is finite.
+fn check(logits: &[f32], position: u32) -> Result<(), Error> {
+    let undefined = logits.iter().filter(|logit| logit.is_nan()).count();
+    if undefined == 0 && logits.iter().any(|logit| logit.is_finite()) {
+        return Ok(());
+    }
+    let what = format!("{undefined} of {} logits behind token {position} are not numbers", logits.len());
+    Err(Error::NotNumbers { what })
+}
+
 /// By how much the largest logit exceeds the second.
 fn margin(logits: &[f32]) -> Option<f64> {
     let (mut first, mut second) = (f32::NEG_INFINITY, f32::NEG_INFINITY);
@@ -105,11 +119,10 @@ fn margin(logits: &[f32]) -> Option<f64> {
 /// begins a text.
 fn prompt_tokens(tokenizer: &Tokenizer, prompt: &[u8], args: &RunArgs) -> Result<Vec<u32>, Error> {
     if !args.raw && !prompt.is_empty() {
-        let question = String::from_utf8_lossy(prompt);
-        match chat::question(tokenizer, args.system.as_deref(), &question)? {
+        match chat::question(tokenizer, args.system.as_deref(), prompt)? {
             Some(text) => return Ok(tokenizer.encode_marked(&text)?),
             None if args.system.is_some() => {
-                let text = "this model has no chat template, so there is nobody to tell: leave --system out";
+                let text = "this model has no chat template, so --system cannot be heeded: leave it out";
                 return Err(Error::Usage(text.to_owned()));
             }
             None => {}

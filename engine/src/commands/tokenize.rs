@@ -30,11 +30,8 @@ pub(super) fn execute(common: &Common, args: &TokenizeArgs) -> Result<(), Error>
         (None, Some(path)) => read_file(path)?,
         (None, None) => Vec::new(),
     };
-    let tokens = if args.marked {
-        loaded.tokenizer.encode_marked(&String::from_utf8_lossy(&text))?
-    } else {
-        loaded.tokenizer.encode(&text)?
-    };
+    let tokens =
+        if args.marked { loaded.tokenizer.encode_marked(&text)? } else { loaded.tokenizer.encode(&text)? };
     if common.json {
         return print_json(&serde_json::json!({ "command": "tokenize", "tokens": tokens }));
     }

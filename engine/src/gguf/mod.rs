@@ -1,4 +1,4 @@
-//! GGUF version 3: the file that holds a model.
+//! GGUF versions 2 and 3: the file that holds a model.
 //!
 //! A model file is input from strangers, often gigabytes long and often cut off by a broken download. Three decisions
 //! follow from that:
@@ -17,6 +17,7 @@
 mod cursor;
 mod file;
 mod read;
+pub(crate) mod split;
 mod types;
 mod value;
 mod write;
@@ -42,6 +43,41 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A part of a split model cannot be opened.
+    #[error(
+        "cannot read {path}, which is part {number} of {count} of this model: {source}; all parts lie in one folder"
+    )]
+    MissingPart {
+        /// Where it should be.
+        path: String,
+        /// Number of the part, from 1.
+        number: u64,
+        /// Number of parts.
+        count: u64,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A part of a split model whose name does not say so.
+    #[error(
+        "it is part {number} of {count} of a split model, and its name does not end in {ending}, so the other parts cannot be \
+         found: give all parts their names back, or make one file of them with llama-gguf-split --merge"
+    )]
+    PartName {
+        /// Number of the part, from 1.
+        number: u64,
+        /// Number of parts.
+        count: u64,
+        /// How its name should end.
+        ending: String,
+    },
+    /// Something is wrong with a part of a split model.
+    #[error("part {path}: {source}")]
+    Part {
+        /// The part.
+        path: String,
+        /// What is wrong.
+        source: Box<Error>,
+    },
     /// The first four bytes are not `GGUF`.
     #[error("not a GGUF file: it begins with {found}, not with \"GGUF\"")]
     Magic {
@@ -49,7 +85,7 @@ pub enum Error {
         found: String,
     },
     /// A version that this reader does not know.
-    #[error("GGUF version {0} is not supported: convert the model again with a current llama.cpp, which writes version 3{hint}", hint = if *.0 == 0x0300_0000 { " (this file is big-endian)" } else { "" })]
+    #[error("GGUF version {0} is not supported: supported are 2 and 3; convert the model again with a current llama.cpp, which writes version 3{hint}", hint = if *.0 == 0x0300_0000 { " (this file is big-endian)" } else { "" })]
     Version(u32),
     /// Something should continue, and the file ends.
     #[error(

@@ -4,9 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Error;
 use super::cursor::Cursor;
+use super::split::{self, Place};
 use super::types::TensorType;
 use super::value::{Array, Value};
 
+/// Versions that are laid out alike: what 3 added are big-endian files, which are refused.
+const VERSIONS: [u32; 2] = [2, 3];
 /// Longest key: the format's own limit.
 const LONGEST_KEY: usize = 65535;
 /// Longest tensor name: `GGML_MAX_NAME` is 64 with its terminator; some writers use more.
@@ -60,15 +63,65 @@ impl TensorInfo<'_> {
 }
 
 impl<'a> Gguf<'a> {
-    /// Parses and checks everything except the weights themselves.
+    /// Parses and checks everything except the weights themselves. A part of a split model is refused.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
+        let gguf = Self::parse_part(bytes)?;
+        match Place::of(&gguf)? {
+            None => Ok(gguf),
+            Some(Place { number, count, .. }) => {
+                Err(Error::Malformed(format!("it is part {} of {count} of a split model", number + 1)))
+            }
+        }
+    }
+
+    /// Parses the parts of a split model, each with its name, in their order: the metadata of the first and the tensors of
+    /// all.
+    pub(super) fn join<'n>(parts: impl Iterator<Item = (&'n str, &'a [u8])>) -> Result<Self, Error> {
+        let parse = |(name, bytes): (&'n str, &'a [u8])| {
+            let fail = |source| Error::Part { path: name.to_owned(), source: Box::new(source) };
+            Ok((name, Self::parse_part(bytes).map_err(fail)?))
+        };
+        let parts = parts.map(parse).collect::<Result<Vec<_>, Error>>()?;
+        split::check(&parts)?;
+        let mut parts = parts.into_iter().map(|(_, gguf)| gguf);
+        let mut joined = parts.next().ok_or_else(|| Error::Malformed("it has no parts".to_owned()))?;
+        joined.tensors.extend(parts.flat_map(|part| part.tensors));
+        joined.index()?;
+        Ok(joined)
+    }
+
+    fn parse_part(bytes: &'a [u8]) -> Result<Self, Error> {
+        let (mut gguf, mut cursor, tensor_count) = Self::header(bytes)?;
+        gguf.tensors = read_tensors(&mut cursor, tensor_count, gguf.alignment, bytes)?;
+        gguf.index()?;
+        refuse_overlaps(&gguf.tensors)?;
+        Ok(gguf)
+    }
+
+    fn index(&mut self) -> Result<(), Error> {
+        self.by_name.clear();
+        for (index, tensor) in self.tensors.iter().enumerate() {
+            if self.by_name.insert(tensor.name, index).is_some() {
+                return Err(Error::Malformed(format!("two tensors are named {}", tensor.name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Parses the metadata alone, as if the file had no tensors: what is known of a file whose tensors cannot be read.
+    pub fn metadata_of(bytes: &'a [u8]) -> Result<Self, Error> {
+        Ok(Self::header(bytes)?.0)
+    }
+
+    /// What stands before the table of tensors, where that table begins, and how many tensors it has.
+    fn header(bytes: &'a [u8]) -> Result<(Self, Cursor<'a>, u64), Error> {
         let mut cursor = Cursor::new(bytes);
         let magic = cursor.take(4, "the magic number")?;
         if magic != b"GGUF" {
             return Err(Error::Magic { found: format!("{:?}", String::from_utf8_lossy(magic)) });
         }
         let version = cursor.u32("the version")?;
-        if version != 3 {
+        if !VERSIONS.contains(&version) {
             return Err(Error::Version(version));
         }
         // Least sizes: a tensor is name length, one-byte name, dimension count, one dimension, type, offset; a key is
@@ -89,15 +142,8 @@ impl<'a> Gguf<'a> {
                 }
             },
         };
-        let tensors = read_tensors(&mut cursor, tensor_count, alignment, bytes)?;
-        let mut by_name = HashMap::with_capacity(tensors.len());
-        for (index, tensor) in tensors.iter().enumerate() {
-            if by_name.insert(tensor.name, index).is_some() {
-                return Err(Error::Malformed(format!("two tensors are named {}", tensor.name)));
-            }
-        }
-        refuse_overlaps(&tensors)?;
-        Ok(Self { metadata, order, tensors, by_name, alignment })
+        let gguf = Self { metadata, order, tensors: Vec::new(), by_name: HashMap::new(), alignment };
+        Ok((gguf, cursor, tensor_count))
     }
 
     /// All metadata, in the file's order.

@@ -8,7 +8,7 @@
 pub struct TensorType(u32);
 
 /// (number in the file, name, elements a block, bytes a block); from `enum ggml_type` and `ggml-common.h`.
-const TABLE: [(u32, &str, u64, u64); 29] = [
+const TABLE: [(u32, &str, u64, u64); 34] = [
     (0, "F32", 1, 4),
     (1, "F16", 1, 2),
     (2, "Q4_0", 32, 18),
@@ -38,6 +38,11 @@ const TABLE: [(u32, &str, u64, u64); 29] = [
     (28, "F64", 1, 8),
     (29, "IQ1_M", 256, 56),
     (30, "BF16", 1, 2),
+    (34, "TQ1_0", 256, 54),
+    (35, "TQ2_0", 256, 66),
+    (39, "MXFP4", 32, 17),
+    (40, "NVFP4", 64, 36),
+    (41, "Q1_0", 128, 18),
 ];
 
 impl TensorType {

@@ -131,6 +131,17 @@ impl<'a> Array<'a> {
     }
 }
 
+impl<'a> Array<'a> {
+    /// The elements of any type of fixed size; `None` for strings, for arrays, and for booleans that are neither 0 nor 1.
+    pub fn scalars(&self) -> Option<Vec<Value<'a>>> {
+        if matches!(self.element, ValueType::String | ValueType::Array) {
+            return self.is_empty().then(Vec::new);
+        }
+        let each = self.element.least_bytes() as usize;
+        self.bytes.chunks_exact(each).map(|bytes| Value::scalar(self.element, bytes)).collect()
+    }
+}
+
 impl<'a> Value<'a> {
     /// Reads a type number and a value of that type.
     pub(super) fn read(cursor: &mut Cursor<'a>, key: &str) -> Result<Self, Error> {
@@ -145,9 +156,14 @@ impl<'a> Value<'a> {
             return Ok(Self::String(text));
         }
         let b = cursor.take(ty.least_bytes(), key)?;
+        Self::scalar(ty, b).ok_or_else(|| Error::Malformed(format!("key {key} holds the boolean {}", b[0])))
+    }
+
+    /// The value of a type of fixed size in its bytes; `None` for a boolean that is neither 0 nor 1.
+    fn scalar(ty: ValueType, b: &[u8]) -> Option<Self> {
         let word = |i: usize| u32::from_le_bytes([b[i], b[i + 1], b[i + 2], b[i + 3]]);
         let long = || u64::from(word(0)) | u64::from(word(4)) << 32;
-        Ok(match ty {
+        Some(match ty {
             ValueType::U8 => Self::U8(b[0]),
             ValueType::I8 => Self::I8(b[0] as i8),
             ValueType::U16 => Self::U16(u16::from_le_bytes([b[0], b[1]])),
@@ -156,11 +172,10 @@ impl<'a> Value<'a> {
             ValueType::I32 => Self::I32(word(0) as i32),
             ValueType::F32 => Self::F32(f32::from_bits(word(0))),
             ValueType::Bool if b[0] <= 1 => Self::Bool(b[0] == 1),
-            ValueType::Bool => return Err(Error::Malformed(format!("key {key} holds the boolean {}", b[0]))),
             ValueType::U64 => Self::U64(long()),
             ValueType::I64 => Self::I64(long() as i64),
             ValueType::F64 => Self::F64(f64::from_bits(long())),
-            ValueType::String | ValueType::Array => unreachable!("handled above"),
+            ValueType::Bool | ValueType::String | ValueType::Array => return None,
         })
     }
 
@@ -184,6 +199,10 @@ impl<'a> Value<'a> {
         match *self {
             Self::F32(v) => Some(v.into()),
             Self::F64(v) => Some(v),
+            Self::I8(v) => Some(v.into()),
+            Self::I16(v) => Some(v.into()),
+            Self::I32(v) => Some(v.into()),
+            Self::I64(v) => Some(v as f64),
             _ => self.as_u64().map(|v| v as f64),
         }
     }
@@ -194,6 +213,21 @@ impl<'a> Value<'a> {
             Self::String(s) => format!("the string {:?}", s.chars().take(40).collect::<String>()),
             Self::Array(a) => format!("an array of {} {:?}", a.len, a.element),
             other => format!("{other:?}"),
+        }
+    }
+
+    /// The value as a person would write it: `false`, `0.5`, `"linear"`.
+    pub fn plain(&self) -> String {
+        match self {
+            Self::Bool(v) => v.to_string(),
+            Self::F32(v) => v.to_string(),
+            Self::F64(v) => v.to_string(),
+            Self::String(s) => format!("{:?}", s.chars().take(40).collect::<String>()),
+            Self::Array(a) => match a.scalars().filter(|all| !all.is_empty() && all.len() <= 8) {
+                Some(all) => format!("[{}]", all.iter().map(Self::plain).collect::<Vec<_>>().join(", ")),
+                None => self.describe(),
+            },
+            integer => integer.as_f64().map_or_else(|| self.describe(), |v| v.to_string()),
         }
     }
 

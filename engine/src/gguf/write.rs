@@ -40,23 +40,13 @@ impl Writer {
         string(&mut self.metadata, key.as_bytes());
         self.metadata.extend((value.value_type() as u32).to_le_bytes());
         match value {
-            Value::U8(v) => self.metadata.push(v),
-            Value::I8(v) => self.metadata.push(v as u8),
-            Value::U16(v) => self.metadata.extend(v.to_le_bytes()),
-            Value::I16(v) => self.metadata.extend(v.to_le_bytes()),
-            Value::U32(v) => self.metadata.extend(v.to_le_bytes()),
-            Value::I32(v) => self.metadata.extend(v.to_le_bytes()),
-            Value::F32(v) => self.metadata.extend(v.to_le_bytes()),
-            Value::Bool(v) => self.metadata.push(v.into()),
-            Value::U64(v) => self.metadata.extend(v.to_le_bytes()),
-            Value::I64(v) => self.metadata.extend(v.to_le_bytes()),
-            Value::F64(v) => self.metadata.extend(v.to_le_bytes()),
             Value::String(s) => string(&mut self.metadata, s.as_bytes()),
             Value::Array(array) => {
                 self.metadata.extend((array.element() as u32).to_le_bytes());
                 self.metadata.extend(array.len().to_le_bytes());
                 self.metadata.extend(array.encoded());
             }
+            scalar => encode(&mut self.metadata, scalar),
         }
         self
     }
@@ -80,6 +70,14 @@ impl Writer {
     pub fn put_f32s(&mut self, key: &str, values: &[f32]) -> &mut Self {
         let encoded: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         self.put(key, Value::Array(Array::from_encoded(ValueType::F32, values.len() as u64, &encoded)))
+    }
+
+    /// Adds an array of values of one fixed size, whose type is that of the first; of 32-bit integers if there is none.
+    pub fn put_scalars(&mut self, key: &str, values: &[Value<'_>]) -> &mut Self {
+        let element = values.first().map_or(ValueType::I32, Value::value_type);
+        let mut encoded = Vec::new();
+        values.iter().for_each(|value| encode(&mut encoded, *value));
+        self.put(key, Value::Array(Array::from_encoded(element, values.len() as u64, &encoded)))
     }
 
     /// Announces a tensor; `dims` as in [`super::TensorInfo::dims`].
@@ -129,6 +127,25 @@ impl Writer {
             out.write_all(&[0; ALIGNMENT as usize][..padding as usize])?;
         }
         out.flush()
+    }
+}
+
+/// Appends a value of fixed size. Strings and arrays have a length before them, which their callers write.
+fn encode(out: &mut Vec<u8>, value: Value<'_>) {
+    match value {
+        Value::U8(v) => out.push(v),
+        Value::I8(v) => out.push(v as u8),
+        Value::U16(v) => out.extend(v.to_le_bytes()),
+        Value::I16(v) => out.extend(v.to_le_bytes()),
+        Value::U32(v) => out.extend(v.to_le_bytes()),
+        Value::I32(v) => out.extend(v.to_le_bytes()),
+        Value::F32(v) => out.extend(v.to_le_bytes()),
+        Value::Bool(v) => out.push(v.into()),
+        Value::U64(v) => out.extend(v.to_le_bytes()),
+        Value::I64(v) => out.extend(v.to_le_bytes()),
+        Value::F64(v) => out.extend(v.to_le_bytes()),
+        Value::String(s) => string(out, s.as_bytes()),
+        Value::Array(array) => out.extend(array.encoded()),
     }
 }
 

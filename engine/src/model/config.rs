@@ -4,8 +4,9 @@
 //! which activation gates, what a layer sees. The facts about each architecture are those of its published code and of
 //! llama.cpp's loader for it (`src/models/*.cpp`).
 
+use super::keys::Keys;
 use super::{Error, LARGEST_DIMENSION, MOST_LAYERS, Tensors};
-use crate::gguf::{self, Gguf, TensorInfo};
+use crate::gguf::{Gguf, TensorInfo, Value};
 
 /// What a model computes, as `general.architecture` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +71,8 @@ pub struct Rope {
     pub base: f64,
     /// By which positions are multiplied: below 1 where a model's context was stretched.
     pub scale: f64,
+    /// By which what was rotated is multiplied, and nothing else (`rope.scaling.attn_factor`); 1 in most models.
+    pub magnitude: f64,
 }
 
 /// Hyper-parameters. All sizes are at least 1 and small enough that products of two fit 48 bits.
@@ -97,8 +100,8 @@ pub struct Config {
     pub rope_factors: Vec<f32>,
     /// How many positions a layer with a window sees, its own included; 0 if no layer has one.
     pub window: u32,
-    /// Every layer sees a window but each one whose number, from 1, is a multiple of this. Means nothing without one.
-    pub window_period: u32,
+    /// For each layer, if it sees a window only. Empty if no layer has one.
+    pub windowed: Vec<bool>,
     /// Factor of the scores before the softmax.
     pub attention_scale: f64,
     /// Factor of the embeddings, if there is one.
@@ -128,7 +131,8 @@ impl Config {
 
     /// How many positions `layer` sees, its own included; `None` for all.
     pub fn layer_window(&self, layer: u32) -> Option<u32> {
-        (self.window > 0 && !(layer + 1).is_multiple_of(self.window_period)).then_some(self.window)
+        let windowed = self.windowed.get(layer as usize).copied().unwrap_or(false);
+        (self.window > 0 && windowed).then_some(self.window)
     }
 
     /// Which of [`Config::ropes`] `layer` uses.
@@ -143,80 +147,31 @@ impl Config {
         f64::from(position) * rope.scale * rope.base.powf(exponent)
             / f64::from(self.rope_factors[pair as usize])
     }
-}
 
-/// Reads metadata keys below the architecture's name with bounds.
-struct Keys<'g, 'a> {
-    gguf: &'g Gguf<'a>,
-    architecture: &'static str,
-}
-
-impl Keys<'_, '_> {
-    fn key(&self, suffix: &str) -> String {
-        format!("{}.{suffix}", self.architecture)
-    }
-
-    fn size(&self, suffix: &str, default: Option<u64>, largest: u64, multiple: u64) -> Result<u32, Error> {
-        let key = self.key(suffix);
-        let value = gguf::required(self.gguf.u64(&key)?.or(default), &key)?;
-        if value == 0 || value > largest || !value.is_multiple_of(multiple) {
-            let kind = if multiple > 1 { format!(" and a multiple of {multiple}") } else { String::new() };
-            let expected = format!("expected between 1 and {largest}{kind}");
-            return Err(Error::Parameter { key, value: value.to_string(), expected });
-        }
-        Ok(value as u32)
-    }
-
-    fn positive(&self, suffix: &str, default: Option<f64>) -> Result<f64, Error> {
-        let key = self.key(suffix);
-        let value = gguf::required(self.gguf.f64(&key)?.or(default), &key)?;
-        if !value.is_finite() || value <= 0.0 {
-            return Err(Error::Parameter {
-                key,
-                value: value.to_string(),
-                expected: "expected above zero".to_owned(),
-            });
-        }
-        Ok(value)
-    }
-
-    /// A bound such as `final_logit_softcapping`: absent and zero mean none.
-    fn bound(&self, suffix: &str) -> Result<Option<f32>, Error> {
-        match self.gguf.f64(&self.key(suffix))? {
-            None | Some(0.0) => Ok(None),
-            Some(_) => Ok(Some(self.positive(suffix, None)? as f32)),
-        }
-    }
-
-    /// Factor of the positions from the keys below `rope.scaling`.
-    fn rope_scale(&self) -> Result<f64, Error> {
-        match self.gguf.string(&self.key("rope.scaling.type"))? {
-            None | Some("none") => Ok(1.0),
-            Some("linear") => Ok(1.0 / self.positive("rope.scaling.factor", None)?),
-            Some(other) => Err(Error::Unsupported(format!("rope scaling of the type {other:?}"))),
-        }
+    /// Cosine and sine of that angle, times the rotation's magnitude.
+    pub fn rope_cos_sin(&self, rope: Rope, position: u32, pair: u32) -> [f64; 2] {
+        let (sin, cos) = self.rope_angle(rope, position, pair).sin_cos();
+        [cos * rope.magnitude, sin * rope.magnitude]
     }
 }
 
-/// What this engine leaves out, recognised by its metadata or its tensors before anything else can be misunderstood.
-pub(super) fn refuse_variants(gguf: &Gguf<'_>, architecture: &str) -> Result<(), Error> {
-    let tensor = |marks: &[&str]| {
-        gguf.tensors().iter().map(|t| t.name).find(|name| marks.iter().any(|mark| name.contains(mark)))
+/// How positions become angles of rotation, from the keys below `rope.`, with llama.cpp's defaults and precedence: a file
+/// without a type is scaled linearly, a factor of zero means none, and `scale_linear` is the old name of the factor.
+fn rope(keys: &Keys<'_, '_>) -> Result<Rope, Error> {
+    let factor = match (keys.f64("rope.scaling.factor")?, keys.f64("rope.scale_linear")?) {
+        (Some(_), _) => keys.optional("rope.scaling.factor")?,
+        (None, _) => keys.optional("rope.scale_linear")?,
     };
-    let counted = |suffix: &str| -> Result<Option<String>, Error> {
-        let key = format!("{architecture}.{suffix}");
-        Ok(gguf.u64(&key)?.filter(|n| *n > 0).map(|n| format!("{key} is {n}")))
+    let scale = match keys.string("rope.scaling.type")? {
+        Some("none") => 1.0,
+        None | Some("linear") => 1.0 / factor.unwrap_or(1.0),
+        Some(other) => return Err(Error::Unsupported(format!("rope scaling of the type {other:?}"))),
     };
-    let named = |name: &str| format!("tensor {name}");
-    let experts = tensor(&["_exps.", "ffn_gate_inp"]).map(named);
-    if let Some(sign) = experts.or(counted("expert_count")?) {
-        return Err(Error::Unsupported(format!("a mixture of experts ({sign})")));
-    }
-    let prediction = tensor(&[".nextn."]).map(named);
-    if let Some(sign) = prediction.or(counted("nextn_predict_layers")?) {
-        return Err(Error::Unsupported(format!("multi-token prediction ({sign})")));
-    }
-    Ok(())
+    Ok(Rope {
+        base: keys.positive("rope.freq_base", Some(1e4))?,
+        scale,
+        magnitude: keys.positive("rope.scaling.attn_factor", Some(1.0))?,
+    })
 }
 
 pub(super) fn read<'a>(
@@ -224,33 +179,12 @@ pub(super) fn read<'a>(
     architecture: Architecture,
     tensors: &mut Tensors<'_, 'a>,
 ) -> Result<Config, Error> {
-    let keys = Keys { gguf, architecture: architecture.name() };
+    let keys = Keys::new(gguf, architecture.name());
     let layers = keys.size("block_count", None, MOST_LAYERS, 1)?;
     let embedding = keys.size("embedding_length", None, LARGEST_DIMENSION, 4)?;
-    let feed_forward = keys.size("feed_forward_length", None, LARGEST_DIMENSION, 4)?;
-    let heads = keys.size("attention.head_count", None, 1 << 16, 1)?;
-    let kv_heads = keys.size("attention.head_count_kv", Some(heads.into()), heads.into(), 1)?;
-    if !heads.is_multiple_of(kv_heads) {
-        let expected = format!("expected a divisor of the {heads} query heads");
-        return Err(Error::Parameter {
-            key: keys.key("attention.head_count_kv"),
-            value: kv_heads.to_string(),
-            expected,
-        });
-    }
-    let head_dim = keys.size("attention.key_length", Some((embedding / heads).into()), 4096, 4)?;
-    let value_dim = keys.size("attention.value_length", Some(head_dim.into()), 4096, 4)?;
-    if value_dim != head_dim {
-        return Err(Error::Unsupported(format!(
-            "a value width of {value_dim} beside a key width of {head_dim}"
-        )));
-    }
-    if u64::from(heads) * u64::from(head_dim) > LARGEST_DIMENSION {
-        return Err(Error::Unsupported(format!("{heads} heads of width {head_dim}")));
-    }
+    let feed_forward = keys.layer_size("feed_forward_length", None, LARGEST_DIMENSION, 4, layers)?;
+    let (heads, kv_heads, head_dim) = heads(&keys, layers, embedding)?;
     let rope_dim = keys.size("rope.dimension_count", Some(head_dim.into()), head_dim.into(), 2)?;
-    let base_default = if architecture == Architecture::Gemma3 { 1e6 } else { 1e4 };
-    let rope = Rope { base: keys.positive("rope.freq_base", Some(base_default))?, scale: keys.rope_scale()? };
     let mut config = Config {
         layers,
         embedding,
@@ -260,10 +194,10 @@ pub(super) fn read<'a>(
         head_dim,
         rope_dim,
         pairing: if architecture == Architecture::Llama { Pairing::Neighbours } else { Pairing::Halves },
-        ropes: vec![rope],
+        ropes: vec![rope(&keys)?],
         rope_factors: vec![1.0; rope_dim as usize / 2],
         window: 0,
-        window_period: 1,
+        windowed: Vec::new(),
         attention_scale: 1.0 / f64::from(head_dim).sqrt(),
         embedding_scale: None,
         activation: Activation::Silu,
@@ -278,29 +212,104 @@ pub(super) fn read<'a>(
     if architecture == Architecture::Gemma3 {
         gemma3(&keys, &mut config)?;
     }
+    refuse_differences(&keys, &config)?;
+    keys.refuse_unread()?;
     Ok(config)
 }
 
-/// What is peculiar to Gemma 3: five layers with a window and a rotation of their own to one that sees everything.
+/// Query heads, heads of keys and values, and the width of each.
+fn heads(keys: &Keys<'_, '_>, layers: u32, embedding: u32) -> Result<(u32, u32, u32), Error> {
+    let heads = keys.layer_size("attention.head_count", None, 1 << 16, 1, layers)?;
+    let (key, most) = ("attention.head_count_kv", u64::from(heads));
+    let kv_heads = keys.layer_size(key, Some(most), most, 1, layers)?;
+    if !heads.is_multiple_of(kv_heads) {
+        let expected = format!("expected a divisor of the {heads} query heads");
+        return Err(Error::Parameter { key: keys.key(key), value: kv_heads.to_string(), expected });
+    }
+    let head_dim = keys.size("attention.key_length", Some((embedding / heads).into()), 4096, 4)?;
+    let value_dim = keys.size("attention.value_length", Some((embedding / heads).into()), 4096, 4)?;
+    if value_dim != head_dim {
+        return Err(Error::Unsupported(format!(
+            "a value width of {value_dim} next to a key width of {head_dim}"
+        )));
+    }
+    if u64::from(heads) * u64::from(head_dim) > LARGEST_DIMENSION {
+        return Err(Error::Unsupported(format!("{heads} heads of width {head_dim}")));
+    }
+    Ok((heads, kv_heads, head_dim))
+}
+
+/// Refuses keys that are allowed to say what the engine computes anyway, where they say something else.
+fn refuse_differences(keys: &Keys<'_, '_>, c: &Config) -> Result<(), Error> {
+    for (suffix, width) in [
+        ("attention.key_length_swa", c.head_dim),
+        ("attention.value_length_swa", c.head_dim),
+        ("rope.dimension_count_swa", c.rope_dim),
+        ("embedding_length_out", c.embedding),
+    ] {
+        let width = f64::from(width);
+        keys.must_be(suffix, |value| value == 0.0 || value == width, width)?;
+    }
+    // The saver writes the scale as a 32-bit float, and zero for the usual one.
+    let scale = c.attention_scale;
+    keys.must_be("attention.scale", |value| value == 0.0 || (value / scale - 1.0).abs() < 1e-6, scale)?;
+    if c.window == 0 {
+        // A window as long as the context hides nothing.
+        let context = f64::from(c.context);
+        let unseen = |value: f64| value == 0.0 || value >= context;
+        keys.must_be("attention.sliding_window", unseen, 0.0)?;
+    }
+    let names: &[&str] = match c.activation {
+        Activation::Silu => &["silu", "swish"],
+        Activation::Gelu => &["gelu", "gelu_tanh", "gelu_pytorch_tanh"],
+    };
+    match keys.string("hidden_activation")? {
+        Some(other) if !names.contains(&other) => {
+            Err(Error::Unsupported(format!("{} {other:?}", keys.key("hidden_activation"))))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What is peculiar to Gemma 3: layers with a window and a rotation of their own, as a rule five to one that sees
+/// everything.
 fn gemma3(keys: &Keys<'_, '_>, c: &mut Config) -> Result<(), Error> {
     /// The 27B model, known by its layers, scales its queries by the width of the stream a head.
     const LAYERS_OF_27B: u32 = 62;
-    if keys.bound("attn_logit_softcapping")?.is_some() {
-        return Err(Error::Unsupported("a bound of the attention scores".to_owned()));
-    }
     c.embedding_scale = Some((c.embedding as f32).sqrt());
     c.activation = Activation::Gelu;
-    c.logit_cap = keys.bound("final_logit_softcapping")?;
+    c.logit_cap = keys.optional("final_logit_softcapping")?.map(|cap| cap as f32);
     if c.layers == LAYERS_OF_27B {
         c.attention_scale = 1.0 / f64::from(c.embedding / c.heads).sqrt();
     }
-    if keys.gguf.u64(&keys.key("attention.sliding_window"))?.is_some_and(|w| w > 0) {
+    if keys.u64("attention.sliding_window")?.is_some_and(|w| w > 0) {
         c.window = keys.size("attention.sliding_window", None, LARGEST_DIMENSION, 1)?;
-        c.window_period = keys.size("attention.sliding_window_pattern", Some(6), MOST_LAYERS, 1)?;
+        c.windowed = windowed(keys, c.layers)?;
         let base = keys.positive("rope.freq_base_swa", Some(1e4))?;
-        c.ropes.push(Rope { base, scale: 1.0 });
+        c.ropes.push(Rope { base, scale: 1.0, magnitude: c.ropes[0].magnitude });
     }
     Ok(())
+}
+
+/// Which layers see a window: a flag for each, or a period, whose last layer sees everything. A period of zero means that
+/// none does.
+fn windowed(keys: &Keys<'_, '_>, layers: u32) -> Result<Vec<bool>, Error> {
+    let key = keys.key("attention.sliding_window_pattern");
+    if let Some(each) = keys.per_layer(&key, layers)? {
+        return each
+            .iter()
+            .map(|value| match value {
+                Value::Bool(flag) => Ok(*flag),
+                number => number.as_u64().map(|n| n != 0).ok_or_else(|| Error::Parameter {
+                    key: key.clone(),
+                    value: number.plain(),
+                    expected: "expected a flag for each layer".to_owned(),
+                }),
+            })
+            .collect();
+    }
+    let period = keys.u64("attention.sliding_window_pattern")?.unwrap_or(6);
+    Ok((1..=u64::from(layers)).map(|number| period == 0 || !number.is_multiple_of(period)).collect())
 }
 
 fn vocabulary(gguf: &Gguf<'_>) -> Result<u32, Error> {

@@ -6,6 +6,9 @@
 //! is silently left out gives a model that talks nonsense quite fluently.
 
 mod config;
+mod harmless;
+mod keys;
+mod refuse;
 mod tensors;
 
 pub use config::{Activation, Architecture, Config, Pairing, Rope};
@@ -28,6 +31,9 @@ pub enum Error {
     /// Another architecture.
     #[error("the architecture {0:?} is not supported; supported are {known}", known = Architecture::list())]
     Architecture(String),
+    /// Something else than a model.
+    #[error("this is {0}")]
+    NoModel(String),
     /// A variant of the architecture that is not computed.
     #[error("{0} is not supported")]
     Unsupported(String),
@@ -40,6 +46,17 @@ pub enum Error {
         value: String,
         /// What it should say.
         expected: String,
+    },
+    /// A metadata key below the architecture's name that the engine does not know.
+    #[error(
+        "the metadata key {key} is {value}, which this engine would ignore: its results would be wrong; there is no way \
+         to run this model here"
+    )]
+    UnexpectedKey {
+        /// The key.
+        key: String,
+        /// What it says.
+        value: String,
     },
     /// A tensor is not there.
     #[error("the model has no tensor {0}")]
@@ -113,6 +130,7 @@ pub struct Layer<'a> {
     pub attn_v: Matrix<'a>,
     pub attn_v_bias: Option<Matrix<'a>>,
     pub attn_output: Matrix<'a>,
+    pub attn_output_bias: Option<Matrix<'a>>,
     /// `post_attention_norm`.
     pub attn_post_norm: Option<Matrix<'a>>,
     pub ffn_norm: Matrix<'a>,
@@ -137,6 +155,7 @@ impl<'a> Layer<'a> {
             self.attn_q_norm,
             self.attn_k_norm,
             Some(self.attn_output),
+            self.attn_output_bias,
             self.attn_post_norm,
             Some(self.ffn_norm),
             Some(self.ffn_gate),
@@ -173,9 +192,7 @@ pub struct Model<'a> {
 impl<'a> Model<'a> {
     /// Takes the model out of a parsed file.
     pub fn from_gguf(gguf: &Gguf<'a>) -> Result<Self, Error> {
-        let architecture = gguf::required(gguf.string("general.architecture")?, "general.architecture")?;
-        config::refuse_variants(gguf, architecture)?;
-        let kind = Architecture::from_name(architecture)?;
+        let (architecture, kind) = Self::refuse(gguf)?;
         let mut tensors = Tensors::new(gguf);
         let config = config::read(gguf, kind, &mut tensors)?;
         let embedding = tensors.matrix("token_embd.weight", config.embedding, config.vocabulary)?;
@@ -194,6 +211,15 @@ impl<'a> Model<'a> {
         let parameters = gguf.tensors().iter().map(TensorInfo::elements).sum();
         let name = gguf.string("general.name")?;
         Ok(Self { config, architecture, name, embedding, layers, output_norm, output, parameters })
+    }
+
+    /// Refuses what is no model, or one that is recognised as not supported, without a look at its weights; so a file whose
+    /// tensors cannot be read is refused for what it is, by [`Gguf::metadata_of`].
+    pub fn refuse(gguf: &Gguf<'a>) -> Result<(&'a str, Architecture), Error> {
+        refuse::refuse_other_files(gguf)?;
+        let architecture = gguf::required(gguf.string("general.architecture")?, "general.architecture")?;
+        refuse::refuse_variants(gguf, architecture)?;
+        Ok((architecture, Architecture::from_name(architecture)?))
     }
 
     /// Whether the output head is the embedding matrix.

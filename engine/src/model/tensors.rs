@@ -64,7 +64,7 @@ impl<'g, 'a> Tensors<'g, 'a> {
         c: &Config,
         layer: u32,
     ) -> Result<Layer<'a>, Error> {
-        use Architecture::{Gemma3, Qwen3};
+        use Architecture::{Gemma3, Llama, Qwen3};
         let name = |part: &str| format!("blk.{layer}.{part}.weight");
         let bias = |part: &str| format!("blk.{layer}.{part}.bias");
         let mut needed = |part: &str, len: u32, by: &[Architecture]| {
@@ -85,6 +85,11 @@ impl<'g, 'a> Tensors<'g, 'a> {
             attn_v: self.matrix(&name("attn_v"), c.embedding, c.kv_dim())?,
             attn_v_bias: self.optional(&bias("attn_v"), c.kv_dim())?,
             attn_output: self.matrix(&name("attn_output"), c.q_dim(), c.embedding)?,
+            // The other architectures have none: there it is refused with every tensor that was not asked for.
+            attn_output_bias: match architecture {
+                Llama => self.optional(&bias("attn_output"), c.embedding)?,
+                _ => None,
+            },
             attn_post_norm,
             ffn_norm: self.vector(&name("ffn_norm"), c.embedding)?,
             ffn_gate: self.matrix(&name("ffn_gate"), c.embedding, c.feed_forward)?,

@@ -91,7 +91,8 @@ pub(super) struct Slots {
     pub(super) probabilities: Span,
     pub(super) attention: Span,
     pub(super) projected: Span,
-    /// What a part of a layer adds to the stream, normed and weighted, in models that norm it.
+    /// What a part of a layer adds to the stream, normed and weighted, in models that norm it; the first with its bias in
+    /// models that have one there.
     pub(super) post_normed: Span,
     pub(super) post_weighted: Span,
     pub(super) gate: Span,
@@ -359,8 +360,9 @@ impl Builder<'_> {
         self.matvec("attn_v", &layer.attn_v, s.weighted, s.v.projected)?;
         self.plain_attention(index, layer, s, keys, values, true)?;
         self.matvec("attn_output", &layer.attn_output, s.attention, s.projected)?;
+        let projected = self.output_bias(layer, s)?;
         let names = ["attn_post_norm", "attn_post_norm_weight"];
-        let added = self.post_norm(names, layer.attn_post_norm.as_ref(), s, s.projected)?;
+        let added = self.post_norm(names, layer.attn_post_norm.as_ref(), s, projected)?;
         self.binary("attn_residual", &k::ADD, s.state, added, s.middle)?;
 
         self.norm("ffn_norm", "ffn_norm_weight", &layer.ffn_norm, s.middle, s.normed, s.weighted)?;

@@ -194,12 +194,14 @@ impl Builder<'_> {
             parts.feed_forward && post.is_none() && this.fits(matrix, false, false)
         };
         if residual(self, &layer.attn_output, &layer.attn_post_norm) {
-            let item = Item { matrix: &layer.attn_output, bias: None, to: s.middle };
+            let bias = layer.attn_output_bias.as_ref();
+            let item = Item { matrix: &layer.attn_output, bias, to: s.middle };
             self.project("attn_output", &[item], s.attention, None, Epilogue::Residual(s.state))?;
         } else {
             self.matvec("attn_output", &layer.attn_output, s.attention, s.projected)?;
+            let projected = self.output_bias(layer, s)?;
             let names = ["attn_post_norm", "attn_post_norm_weight"];
-            let added = self.post_norm(names, layer.attn_post_norm.as_ref(), s, s.projected)?;
+            let added = self.post_norm(names, layer.attn_post_norm.as_ref(), s, projected)?;
             self.binary("attn_residual", &k::ADD, s.state, added, s.middle)?;
         }
 
@@ -219,6 +221,14 @@ impl Builder<'_> {
             self.binary("ffn_residual", &k::ADD, s.middle, added, s.next)?;
         }
         Ok(())
+    }
+
+    /// What attention adds to the stream, with its bias, if there is one.
+    pub(super) fn output_bias(&mut self, layer: &Layer<'_>, s: &Slots) -> Result<Span, Error> {
+        let Some(bias) = &layer.attn_output_bias else { return Ok(s.projected) };
+        let bias = self.weights.of(bias).quants;
+        self.binary("attn_output_bias", &k::ADD, s.projected, bias, s.post_normed)?;
+        Ok(s.post_normed)
     }
 
     fn fused_gates(&mut self, layer: &Layer<'_>, s: &Slots) -> Result<(), Error> {

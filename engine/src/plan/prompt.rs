@@ -112,9 +112,12 @@ pub fn prompt(
         b.attention(index, layer, &s, state, tables[c.layer_rope(index)], *keys, *values)?;
         let attention = b.factor("attn_halves", s.attention, c.q_dim(), s.halves)?;
         b.matmul("attn_output", &layer.attn_output, attention, s.projected)?;
-        b.residual(["attn_post_norm", "attn_residual"], layer.attn_post_norm.as_ref(), &s, state, other)?;
+        let (norm, bias) = (layer.attn_post_norm.as_ref(), layer.attn_output_bias.as_ref());
+        let [projected, _] = b.bias("attn_output_bias", bias, [s.projected, s.weighted])?;
+        b.residual(["attn_post_norm", "attn_residual"], norm, &s, projected, [state, other])?;
         b.feed_forward(layer, &s, other)?;
-        b.residual(["ffn_post_norm", "ffn_residual"], layer.ffn_post_norm.as_ref(), &s, other, state)?;
+        let norm = layer.ffn_post_norm.as_ref();
+        b.residual(["ffn_post_norm", "ffn_residual"], norm, &s, s.projected, [other, state])?;
     }
     b.layer = None;
     let logits = b.head(model, &head, state, s.halves)?;
@@ -406,12 +409,12 @@ impl Builder<'_> {
         [norm, add]: [&'static str; 2],
         weight: Option<&Matrix<'_>>,
         s: &Slots,
-        from: Span,
-        to: Span,
+        projected: Span,
+        [from, to]: [Span; 2],
     ) -> Result<(), Error> {
-        let mut added = s.projected;
+        let mut added = projected;
         if let Some(weight) = weight {
-            self.norm([norm, norm], weight, [s.projected, s.normed, s.weighted])?;
+            self.norm([norm, norm], weight, [projected, s.normed, s.weighted])?;
             added = s.weighted;
         }
         self.elements(add, &k::ADD, vec![from, added, to], &[])

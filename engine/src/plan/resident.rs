@@ -139,9 +139,16 @@ impl Builder<'_> {
             )));
         }
         let extra = model.layers.iter().any(|l| {
-            [&l.attn_q_bias, &l.attn_k_bias, &l.attn_v_bias, &l.attn_post_norm, &l.ffn_post_norm]
-                .iter()
-                .any(|m| m.is_some())
+            [
+                &l.attn_q_bias,
+                &l.attn_k_bias,
+                &l.attn_v_bias,
+                &l.attn_output_bias,
+                &l.attn_post_norm,
+                &l.ffn_post_norm,
+            ]
+            .iter()
+            .any(|m| m.is_some())
         });
         if extra || c.ropes.len() > 1 {
             return Err(refuse("biases, norms behind the parts of a layer, or several rotations"));

@@ -143,6 +143,9 @@ impl Synth<'_> {
             for (part, len) in norms {
                 vector(format!("blk.{layer}.{part}.weight"), len, Contents::Norm);
             }
+            if s.output_bias {
+                vector(format!("blk.{layer}.attn_output.bias"), s.embedding, Contents::Bias);
+            }
             if s.architecture == Architecture::Qwen2 {
                 for (part, len) in [("attn_q", q), ("attn_k", kv), ("attn_v", kv)] {
                     vector(format!("blk.{layer}.{part}.bias"), len, Contents::Bias);

@@ -27,6 +27,8 @@ pub struct Shape {
     pub vocabulary: u32,
     /// Whether the output head is the embedding matrix.
     pub tied: bool,
+    /// Whether attention's output has a bias, as in some models that call themselves `llama`.
+    pub output_bias: bool,
 }
 
 /// A published shape and its name.
@@ -80,6 +82,7 @@ impl Published {
             context: self.context,
             vocabulary: self.tokens,
             tied: self.tied,
+            output_bias: false,
         }
     }
 }

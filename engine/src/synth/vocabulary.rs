@@ -98,7 +98,7 @@ impl Vocabulary {
     /// be Llama 3's and ranks to be Qwen's, because neither says how text is cut.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         match bytes {
-            [b'G', b'G', b'U', b'F', ..] => Self::from_gguf(&Gguf::parse(bytes)?),
+            [b'G', b'G', b'U', b'F', ..] => Self::from_gguf(&Gguf::metadata_of(bytes)?),
             [b'{', ..] => Self::from_json(bytes),
             _ => Self::from_ranks(bytes),
         }

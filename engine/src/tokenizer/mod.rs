@@ -7,6 +7,7 @@
 
 mod alphabet;
 mod bpe;
+mod ends;
 mod fixed;
 mod pre;
 mod spm;
@@ -18,36 +19,21 @@ use std::collections::HashMap;
 
 pub(crate) use alphabet::Alphabet;
 use bpe::Bpe;
+use ends::Ends;
 use fixed::{Fixed, Fragment};
 use spm::Spm;
 
-use crate::gguf::{self, Gguf};
+use crate::gguf::{self, Gguf, Value};
 
-/// `tokenizer.ggml.token_type` of a token that is never text, of a control token, of one that stands for itself wherever
+/// `tokenizer.ggml.token_type` of a token that is text, of one that is never text, of a control token, of one that stands for itself wherever
 /// it appears in the text, and of one that is a byte.
+const NORMAL: u32 = 1;
 const UNKNOWN: u32 = 2;
 const CONTROL: u32 = 3;
 const USER_DEFINED: u32 = 4;
 const BYTE: u32 = 6;
 /// Types of tokens that are never text: unknown, control, unused.
 const NOT_TEXT: [u32; 3] = [UNKNOWN, CONTROL, 5];
-
-/// Tokens that end a turn or a text, beside the one that the file names. llama.cpp takes them for control tokens whatever
-/// their type (`llama_vocab::impl::load`), and so does this: Gemma 3 lists `</s>` as text.
-const ENDS: [&str; 12] = [
-    "<|eot_id|>",
-    "<|im_end|>",
-    "<|end|>",
-    "<|return|>",
-    "<|call|>",
-    "<end_of_turn>",
-    "<end_of_utterance>",
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<|eom_id|>",
-    "<EOT>",
-    "</s>",
-];
 
 /// What stands in the way of a tokenizer.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +50,14 @@ pub enum Error {
     /// A pre-tokenizer that is not in the table.
     #[error("the pre-tokenizer {0:?} is not supported; supported are {known}", known = pre::list())]
     PreTokenizer(String),
+    /// A key that asks for something that is not done.
+    #[error("the metadata key {key} is {value}, which this engine would ignore: its tokens would be wrong")]
+    Ignored {
+        /// The key.
+        key: String,
+        /// What it says.
+        value: String,
+    },
     /// A byte of a text that the vocabulary has no token for.
     #[error("the text has the byte {0:#04x}, which this model has no token for; take it out")]
     Byte(u8),
@@ -90,6 +84,7 @@ pub struct Tokenizer {
     template: Option<String>,
     /// Texts of the first and the last token, for the template.
     marks: [String; 2],
+    remarks: Vec<String>,
 }
 
 impl std::fmt::Debug for Tokenizer {
@@ -105,6 +100,7 @@ impl Tokenizer {
         if model != "gpt2" && model != "llama" {
             return Err(Error::Model(model.to_owned()));
         }
+        refuse_ignored(gguf)?;
         let tokens = token_strings(gguf)?;
         let mut types = token_types(gguf, tokens.len())?;
         let mut ids: HashMap<&str, u32> = HashMap::with_capacity(tokens.len());
@@ -113,8 +109,14 @@ impl Tokenizer {
                 return Err(Error::Vocabulary(format!("the token {token:?} appears twice")));
             }
         }
-        let known: Vec<u32> = ENDS.iter().filter_map(|text| ids.get(text).copied()).collect();
-        known.iter().for_each(|id| types[*id as usize] = CONTROL);
+        let special = |key: &str| special(gguf, key, tokens.len());
+        let [default_bos, default_eos] =
+            default_marks(model).map(|id| id.filter(|id| *id < tokens.len() as u32));
+        let eos = special("eos_token_id")?.or(default_eos);
+        let found = Ends::find(&ids, eos, special)?;
+        for (ids, ty) in [(&found.control, CONTROL), (&found.shown, USER_DEFINED), (&found.text, NORMAL)] {
+            ids.iter().for_each(|id| types[*id as usize] = ty);
+        }
         let (inner, pieces, add_bos) = if model == "llama" {
             let prefix = gguf.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
             let spm = Spm::new(&ids, scores(gguf, tokens.len())?, prefix)?;
@@ -133,27 +135,18 @@ impl Tokenizer {
         });
         let fixed = Fixed::new(fixed.collect())?;
 
-        let special = |key: &str| -> Result<Option<u32>, Error> {
-            match gguf.u64(key)? {
-                Some(id) if id >= tokens.len() as u64 => {
-                    Err(Error::Vocabulary(format!("{key} is {id}, and there are {} tokens", tokens.len())))
-                }
-                id => Ok(id.map(|id| id as u32)),
-            }
-        };
-        let bos = special("tokenizer.ggml.bos_token_id")?;
-        let eos = special("tokenizer.ggml.eos_token_id")?;
-        let turn = special("tokenizer.ggml.eot_token_id")?;
-        let ends = eos.into_iter().chain(turn).chain(known).collect();
-        // Without the key, what llama.cpp does for this kind of vocabulary.
-        let add_bos = gguf.bool("tokenizer.ggml.add_bos_token")?.unwrap_or(add_bos && bos.is_some());
+        let first = special("bos_token_id")?;
+        // Without the key, what llama.cpp does for this kind of vocabulary, with the token that it takes then.
+        let add_bos = gguf.bool("tokenizer.ggml.add_bos_token")?.unwrap_or(add_bos);
+        let bos = first.or(default_bos.filter(|_| add_bos));
         if add_bos && bos.is_none() {
             return Err(Error::Vocabulary("a leading token is asked for, and none is named".to_owned()));
         }
         let template = gguf.string("tokenizer.chat_template")?.map(str::to_owned);
         let mark = |id: Option<u32>| id.map_or_else(String::new, |id| tokens[id as usize].clone());
         let marks = [mark(bos), mark(eos)];
-        Ok(Self { inner, fixed, pieces, bos, eos, ends, add_bos, template, marks })
+        let remarks = remarks(gguf, &inner)?;
+        Ok(Self { inner, fixed, pieces, bos, eos, ends: found.ends, add_bos, template, marks, remarks })
     }
 
     /// Number of tokens.
@@ -181,6 +174,16 @@ impl Tokenizer {
         self.eos
     }
 
+    /// What a user should know about this vocabulary, one sentence each.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// The tokens at which generation ends, in the order of their numbers.
+    pub fn end_tokens(&self) -> &[u32] {
+        &self.ends
+    }
+
     /// Whether a token ends a text or a turn of a conversation.
     pub fn is_end(&self, token: u32) -> bool {
         self.ends.contains(&token)
@@ -206,9 +209,9 @@ impl Tokenizer {
 
     /// Tokens of a text in which control tokens are spelled out, as a template makes it. The leading token is first if
     /// the model wants one, and only once if the text begins with it.
-    pub fn encode_marked(&self, text: &str) -> Result<Vec<u32>, Error> {
+    pub fn encode_marked(&self, text: &[u8]) -> Result<Vec<u32>, Error> {
         let mut out = Vec::new();
-        self.append(text.as_bytes(), true, &mut out)?;
+        self.append(text, true, &mut out)?;
         if let Some(leading) = self.leading_token().filter(|leading| out.first() != Some(leading)) {
             out.insert(0, leading);
         }
@@ -236,6 +239,63 @@ impl Tokenizer {
     /// The bytes that tokens stand for.
     pub fn decode(&self, tokens: &[u32]) -> Vec<u8> {
         tokens.iter().flat_map(|&token| self.bytes(token)).copied().collect()
+    }
+}
+
+/// Refuses keys that change which tokens a text has, or which may follow, and that nothing here heeds.
+fn refuse_ignored(gguf: &Gguf<'_>) -> Result<(), Error> {
+    const KEYS: [&str; 6] = [
+        "add_eos_token",
+        "add_sep_token",
+        "normalizer.lowercase",
+        "normalizer.nfc",
+        "normalizer.strip_accents",
+        "suppress_tokens",
+    ];
+    for key in KEYS.map(|key| format!("tokenizer.ggml.{key}")) {
+        match gguf.get(&key) {
+            None | Some(Value::Bool(false)) => {}
+            Some(Value::Array(array)) if array.is_empty() => {}
+            Some(value) => return Err(Error::Ignored { key, value: value.plain() }),
+        }
+    }
+    Ok(())
+}
+
+/// What a user should know: that the way to cut texts is guessed.
+fn remarks(gguf: &Gguf<'_>, inner: &Inner) -> Result<Vec<String>, Error> {
+    let key = "tokenizer.ggml.pre";
+    let guessed = matches!(inner, Inner::Bpe(_)) && gguf.string(key)?.is_none();
+    Ok(guessed
+        .then(|| {
+            format!(
+                "the model has no metadata key {key}, so texts are cut as by \"default\": its tokens, and with them its \
+                 results, may be worse than they should be; convert the model again"
+            )
+        })
+        .into_iter()
+        .collect())
+}
+
+/// The tokens that begin and end a text where a file names none, as llama.cpp has them for each kind of vocabulary.
+fn default_marks(model: &str) -> [Option<u32>; 2] {
+    match model {
+        "llama" => [Some(1), Some(2)],
+        _ => [Some(11), Some(11)],
+    }
+}
+
+/// The token of a key below `tokenizer.ggml.`; -1 means none, as llama.cpp's saver writes it.
+fn special(gguf: &Gguf<'_>, key: &str, tokens: usize) -> Result<Option<u32>, Error> {
+    let key = format!("tokenizer.ggml.{key}");
+    if matches!(gguf.get(&key), Some(Value::U32(u32::MAX) | Value::I32(-1))) {
+        return Ok(None);
+    }
+    match gguf.u64(&key)? {
+        Some(id) if id >= tokens as u64 => {
+            Err(Error::Vocabulary(format!("{key} is {id}, and there are {tokens} tokens")))
+        }
+        id => Ok(id.map(|id| id as u32)),
     }
 }
 

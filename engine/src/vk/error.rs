@@ -46,6 +46,15 @@ pub enum Error {
         /// Its kind.
         kind: DeviceKind,
     },
+    /// A driver that records commands and executes none, where a GPU is required.
+    #[error(
+        "a GPU was required, and {name:?} computes nothing: its driver records commands without executing them; choose \
+         another device with --device, or leave --require out to count what is recorded"
+    )]
+    ComputesNothing {
+        /// The device.
+        name: String,
+    },
     /// The device lacks something.
     #[error(transparent)]
     Missing(#[from] requirements::Missing),
@@ -136,6 +145,7 @@ impl Error {
                 | Self::NoSuchDevice { .. }
                 | Self::WrongKind { .. }
                 | Self::NamedWrongKind { .. }
+                | Self::ComputesNothing { .. }
                 | Self::Missing(_)
         )
     }

@@ -60,6 +60,17 @@ fn every_kernel_agrees_with_the_reference_and_every_control_is_caught() {
 }
 
 #[test]
+fn the_device_computes_and_its_logits_are_not_blank() {
+    assert!(zinc_engine::probe::computes(&device()).unwrap());
+    with_model(embedded::MODEL, |model| {
+        let mut session = Session::new(&device(), model, 4, Record::Reuse).unwrap();
+        assert_eq!(session.is_blank(), None);
+        session.step(1).unwrap();
+        assert_eq!(session.is_blank(), Some(false));
+    });
+}
+
+#[test]
 fn the_embedded_model_agrees_with_the_reference_at_every_position() {
     with_model(embedded::MODEL, |model| {
         let tokens: Vec<u32> = embedded::HELD_OUT_TEXT[..100].iter().map(|b| u32::from(*b)).collect();
@@ -129,6 +140,7 @@ fn small_models_of_every_shape_and_type_agree_with_the_reference() {
         Tiny { output: Some(WeightType::Q4_0), ..Tiny::default() },
         Tiny { ty: WeightType::Q4_0, output: Some(WeightType::F32), layers: 1, ..Tiny::default() },
         Tiny { rope_dim: 8, rope_factors: true, ..Tiny::default() },
+        Tiny { output_bias: true, ..Tiny::default() },
         Tiny { heads: 3, kv_heads: 1, head_dim: 32, embedding: 160, ..Tiny::default() },
         Tiny {
             heads: 5,

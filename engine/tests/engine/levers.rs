@@ -216,6 +216,7 @@ fn fused_logits_agree_for_every_format_and_shape() {
         Tiny { ty: WeightType::Q4_0, ..Tiny::default() },
         Tiny { output: Some(WeightType::Q4_0), ..Tiny::default() },
         Tiny { rope_dim: 8, rope_factors: true, ..Tiny::default() },
+        Tiny { output_bias: true, ..Tiny::default() },
         Tiny { heads: 3, kv_heads: 1, head_dim: 32, embedding: 160, ..Tiny::default() },
         // Heads of 20 are not whole octets: attention stays unfused.
         Tiny {
@@ -296,7 +297,9 @@ fn steps_that_wait_for_values_give_the_bits_of_those_with_barriers_between() {
         (Architecture::Qwen3, WeightType::Q5_0, 0),
         (Architecture::Gemma3, WeightType::Q8_0, 9),
     ] {
-        let file = Tiny { architecture, ty, window, ..Tiny::default() }.file();
+        // A bias that only this architecture has.
+        let output_bias = (architecture, ty) == (Architecture::Llama, WeightType::Q4_0);
+        let file = Tiny { architecture, ty, window, output_bias, ..Tiny::default() }.file();
         let with = |handoff, levers, attention| {
             let fusion = Fusion::All;
             digest(&file, &tokens, &Setup { handoff, fusion, levers, attention, ..Setup::default() })

@@ -4,10 +4,13 @@
 //! install: a suite that skips itself shows nothing.
 
 mod bad_files;
+mod chat;
 mod command_line;
 mod correctness;
+mod files;
 mod hub;
 mod levers;
+mod metadata;
 mod models;
 mod profile;
 mod prompt;

@@ -129,3 +129,59 @@ fn a_seed_repeats_a_sampled_text_and_greedy_needs_none() {
     assert_ne!(with("1"), with("2"));
     assert_eq!(tokens(&[]), tokens(&["--seed", "9"]));
 }
+
+#[test]
+fn an_interrupted_fetch_leaves_nothing_and_no_pip() {
+    use std::os::unix::fs::PermissionsExt;
+    let (cache, tools) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    // A pip that never ends, with a child of its own, and says who they are.
+    let pids = tools.path().join("pids");
+    let python = tools.path().join("python3");
+    let script =
+        format!("#!/bin/sh\nsleep 1000 &\necho $$ $! > {0}.new && mv {0}.new {0}\nwait\n", text(&pids));
+    std::fs::write(&python, script).unwrap();
+    std::fs::set_permissions(&python, PermissionsExt::from_mode(0o755)).unwrap();
+    for signal in ["INT", "TERM"] {
+        let _ = std::fs::remove_file(&pids);
+        let path = format!("{}:{}", text(tools.path()), std::env::var("PATH").unwrap());
+        let mut child = command(&["fetch", "qwen-vocabulary"])
+            .env("XDG_CACHE_HOME", cache.path())
+            .env("PATH", path)
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let until = |what: &str, done: &mut dyn FnMut() -> bool| {
+            let started = std::time::Instant::now();
+            while !done() {
+                assert!(started.elapsed().as_secs() < 60, "{signal}: {what}");
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+        };
+        until("pip starts", &mut || pids.exists());
+        let folder = cache.path().join("zinc-barrier/models");
+        // The control: there is something to leave behind.
+        assert!(std::fs::read_dir(&folder).unwrap().count() >= 2);
+        let kill = |signal: &str, pid: &str| {
+            std::process::Command::new("kill")
+                .args([&format!("-{signal}"), pid])
+                .output()
+                .unwrap()
+                .status
+                .success()
+        };
+        assert!(kill(signal, &child.id().to_string()));
+        until("the engine ends", &mut || child.try_wait().unwrap().is_some());
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        let left: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert!(left.is_empty(), "{signal}: {left:?}");
+        let started = std::fs::read_to_string(&pids).unwrap();
+        for pid in started.split_whitespace() {
+            // One that has ended and that nothing has waited for yet is as good as gone.
+            let gone = || {
+                let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+                stat.is_empty() || stat.contains(") Z ")
+            };
+            until("pip ends", &mut || gone());
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::rc::Rc;
 
-use zinc_engine::gguf::Gguf;
+use zinc_engine::gguf::{Gguf, Value, Writer};
 use zinc_engine::model::{Architecture, Model};
 use zinc_engine::quant::WeightType;
 use zinc_engine::synth::{Shape, Synth, Types, Vocabulary};
@@ -73,6 +73,7 @@ pub struct Tiny {
     /// Type of a separate output head; tied if there is none.
     pub output: Option<WeightType>,
     pub rope_factors: bool,
+    pub output_bias: bool,
     pub window: u32,
     pub logit_cap: Option<f32>,
     pub leading_token: bool,
@@ -94,6 +95,7 @@ impl Default for Tiny {
             ty: WeightType::Q8_0,
             output: None,
             rope_factors: false,
+            output_bias: false,
             window: 0,
             logit_cap: None,
             leading_token: false,
@@ -144,6 +146,7 @@ impl Tiny {
             context: self.context,
             vocabulary: VOCABULARY,
             tied: self.output.is_none(),
+            output_bias: self.output_bias,
         };
         let types = Types { weights: self.ty, head: self.output.unwrap_or(self.ty) };
         let synth = Synth { name: "tiny".to_owned(), shape, types, vocabulary: &vocabulary, seed: 7 };
@@ -151,6 +154,29 @@ impl Tiny {
         synth.write(&mut file, |_| ()).expect("writing to memory");
         file
     }
+}
+
+/// A change to a file's metadata: a value that takes the key's place or is new, or none to take the key out.
+pub type Change<'v> = (&'v str, Option<Value<'v>>);
+
+/// The file with changed metadata and the same tensors.
+pub fn changed(file: &[u8], changes: &[Change<'_>]) -> Vec<u8> {
+    let gguf = Gguf::parse(file).expect("a sound file");
+    let mut writer = Writer::new();
+    for (key, value) in gguf.metadata().filter(|(key, _)| changes.iter().all(|change| change.0 != *key)) {
+        writer.put(key, value);
+    }
+    for (key, value) in changes {
+        value.iter().for_each(|value| _ = writer.put(key, *value));
+    }
+    for tensor in gguf.tensors() {
+        writer.tensor(tensor.name, &tensor.dims, tensor.ty);
+    }
+    let mut out = Vec::new();
+    writer
+        .write(&mut out, |index, out| out.write_all(gguf.tensors()[index].data))
+        .expect("writing to memory");
+    out
 }
 
 /// Parses a file and hands its model to `f`.
