@@ -28,7 +28,7 @@ struct Rebound {
     dynamic_offsets: SmallVec<[u32; 4]>,
 }
 
-/// It can't be told which sets a bind leaves bound, or one of them can't be bound again.
+/// It is not certain which sets a bind leaves bound, or one of them can't be bound again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsure;
 
@@ -52,7 +52,7 @@ impl Bindings {
     ///
     /// # Errors
     ///
-    /// [`Unsure`] where it can't be told what is disturbed, where a set can't be bound again, and where no set of the same
+    /// [`Unsure`] where it is not certain what is disturbed, where a set can't be bound again, and where no set of the same
     /// number was bound and a higher one has a layout that is not compatible: the specification leaves that one bound, but
     /// no order of binds is sure to. Then nothing has changed.
     pub fn bind_sets(

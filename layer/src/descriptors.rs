@@ -8,145 +8,13 @@
 //! not change it. Slots are kept in atomic words, read and written without a lock: the specification forbids writing a
 //! set while it is used, and of an application that does it all the same the layer may read nonsense, but nothing worse.
 
-use crate::layouts::Sameness;
 use crate::memory::{EXTERNAL, Extent};
+use crate::set_layouts::{Binding, SetLayout};
 use ash::vk;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zinc_hazard::{MemoryId, Range};
-
-/// One binding of a set layout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Binding {
-    number: u32,
-    ty: vk::DescriptorType,
-    first_slot: u32,
-    count: u32,
-    /// Which dynamic descriptor of the set its first slot is, for dynamic types.
-    first_dynamic: Option<u32>,
-    /// Its descriptors need not be written as long as no dispatch reaches them (`PARTIALLY_BOUND`).
-    partial: bool,
-}
-
-impl Binding {
-    /// What a dispatch may reach where `slot` is in the set. A descriptor that a dispatch may reach must have been written, so
-    /// one without a write was written in a way that the layer does not see, and may be anything. It need not have been
-    /// where the binding is partially bound and no invocation reaches it; nor has an inline block, which is never any
-    /// other memory than its own.
-    fn reached(&self, slot: Slot) -> Slot {
-        match slot {
-            Slot::Empty if self.ty == vk::DescriptorType::INLINE_UNIFORM_BLOCK => Slot::Nothing,
-            Slot::Empty if !self.partial => Slot::Unknown,
-            slot => slot,
-        }
-    }
-}
-
-/// All of the parameters of a set layout that make two of them identically defined.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Definition {
-    /// The create info's flags.
-    pub flags: vk::DescriptorSetLayoutCreateFlags,
-    /// `(number, type, count)`, by number.
-    pub bindings: Vec<(u32, vk::DescriptorType, u32)>,
-    /// Stages and flags of each binding.
-    pub details: Vec<(vk::ShaderStageFlags, vk::DescriptorBindingFlags)>,
-    /// The immutable samplers of each binding.
-    pub samplers: Vec<Vec<vk::Sampler>>,
-}
-
-/// One `VkDescriptorSetLayout`.
-#[derive(Debug, Default)]
-pub struct SetLayout {
-    /// By number.
-    bindings: Vec<Binding>,
-    slots: u32,
-    dynamics: u32,
-    /// Contents may change after a set was bound: nothing is known about *where* (rule 7).
-    pub update_after_bind: bool,
-    /// Each set says how many descriptors its last binding has (`VARIABLE_DESCRIPTOR_COUNT`).
-    variable: bool,
-    /// `None` where the create info says more than this layer reads.
-    definition: Option<Definition>,
-}
-
-impl SetLayout {
-    /// From the create info's bindings, `(number, type, count)`.
-    pub fn new(bindings: &[(u32, vk::DescriptorType, u32)], update_after_bind: bool) -> SetLayout {
-        let mut sorted = bindings.to_vec();
-        sorted.sort_by_key(|b| b.0);
-        let mut layout = SetLayout { update_after_bind, ..SetLayout::default() };
-        for (number, ty, count) in sorted {
-            // The count of an inline block is its size in bytes; it is one thing that only the host writes.
-            let count = if ty == vk::DescriptorType::INLINE_UNIFORM_BLOCK { 1 } else { count };
-            let dynamic = matches!(
-                ty,
-                vk::DescriptorType::STORAGE_BUFFER_DYNAMIC | vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC
-            );
-            layout.bindings.push(Binding {
-                number,
-                ty,
-                first_slot: layout.slots,
-                count,
-                first_dynamic: dynamic.then_some(layout.dynamics),
-                partial: false,
-            });
-            layout.slots = layout.slots.saturating_add(count);
-            layout.dynamics = layout.dynamics.saturating_add(if dynamic { count } else { 0 });
-        }
-        layout
-    }
-
-    /// The same with its definition, where all of that is known.
-    pub fn defined(mut self, definition: Option<Definition>) -> SetLayout {
-        self.definition = definition;
-        self
-    }
-
-    /// The same with the flags of its bindings, by number.
-    pub fn flagged(mut self, details: &[(vk::ShaderStageFlags, vk::DescriptorBindingFlags)]) -> SetLayout {
-        use vk::DescriptorBindingFlags as Flags;
-        for (binding, (_, flags)) in self.bindings.iter_mut().zip(details) {
-            binding.partial = flags.contains(Flags::PARTIALLY_BOUND);
-            self.variable = flags.contains(Flags::VARIABLE_DESCRIPTOR_COUNT);
-        }
-        self
-    }
-
-    /// Whether this layout and `other` are identically defined, as the specification has it for compatible layouts.
-    pub fn is_defined_as(&self, other: &SetLayout) -> Sameness {
-        if std::ptr::eq(self, other) {
-            return Sameness::Same;
-        }
-        let (Some(one), Some(two)) = (&self.definition, &other.definition) else {
-            return Sameness::Unsure;
-        };
-        let same = (one.flags, &one.bindings, &one.details) == (two.flags, &two.bindings, &two.details);
-        // Whether samplers that were made alike are the same ones for that, the specification does not say.
-        let samplers = || if one.samplers == two.samplers { Sameness::Same } else { Sameness::Unsure };
-        Sameness::of(same).and(samplers)
-    }
-
-    /// Whether each descriptor has the same place and type in both.
-    pub fn is_laid_out_as(&self, other: &SetLayout) -> bool {
-        std::ptr::eq(self, other)
-            || (self.bindings == other.bindings && self.update_after_bind == other.update_after_bind)
-    }
-
-    fn binding(&self, number: u32) -> Option<&Binding> {
-        // Most layouts have the bindings 0, 1, 2 and so on.
-        match self.bindings.get(number as usize).filter(|b| b.number == number) {
-            Some(binding) => Some(binding),
-            None => self.bindings.binary_search_by_key(&number, |b| b.number).ok().map(|i| &self.bindings[i]),
-        }
-    }
-
-    /// How many dynamic offsets a bind of such a set consumes.
-    pub fn dynamic_count(&self) -> usize {
-        self.dynamics as usize
-    }
-}
 
 /// What one descriptor refers to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -160,6 +28,20 @@ pub enum Slot {
     Nothing,
     /// Something this layer does not model.
     Unknown,
+}
+
+impl Slot {
+    /// What a dispatch may reach where this is in a binding of a set. A descriptor that a dispatch may reach must have been
+    /// written, so one without a write was written in a way that the layer does not see, and may be anything. It need not
+    /// have been where the binding is partially bound and no invocation reaches it; nor has an inline block, which is never
+    /// any other memory than its own.
+    fn reached(self, binding: &Binding) -> Slot {
+        match self {
+            Slot::Empty if binding.ty == vk::DescriptorType::INLINE_UNIFORM_BLOCK => Slot::Nothing,
+            Slot::Empty if !binding.partial => Slot::Unknown,
+            slot => slot,
+        }
+    }
 }
 
 /// A slot in memory: what it is, then the parts of its extent.
@@ -451,7 +333,7 @@ impl Set {
                 .and_then(|d| dynamic_offsets.get((d as usize).saturating_add(element as usize)))
                 .map_or(0, |offset| u64::from(*offset));
             match self.slots.get((binding.first_slot as usize).saturating_add(element as usize)) {
-                Some(slot) if element < count => visit(binding.reached(slot.get()), offset),
+                Some(slot) if element < count => visit(slot.get().reached(binding), offset),
                 _ => visit(Slot::Unknown, 0),
             }
         };

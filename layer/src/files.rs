@@ -47,7 +47,7 @@ fn write_whole_io(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let target = match fs::metadata(path) {
         Ok(there) if there.is_dir() => return Err(io::Error::from(io::ErrorKind::IsADirectory)),
         Ok(there) if special || !there.is_file() => {
-            // A pipe that nobody reads must not hold anybody up, nor end the process.
+            // A pipe without a reader must neither block nor end the process.
             let mut options = File::options();
             let file = options.write(true).append(special).custom_flags(libc::O_NONBLOCK).open(path)?;
             return crate::output::write_all(file.as_fd(), bytes);

@@ -5,8 +5,8 @@
 
 use crate::entry::{get_device_proc_addr, void};
 use crate::{
-    commands as c, images as i, layouts as l, mappings as m, objects as o, pushes as p, submits as s,
-    templates as t, transfers as x,
+    commands as c, images as i, layouts as l, mappings as m, objects as o, pushes as p, set_layouts as sl,
+    submits as s, templates as t, transfers as x,
 };
 use ash::vk;
 use std::ffi::CStr;
@@ -47,8 +47,8 @@ hooks! { find;
         o::get_buffer_device_address: vk::PFN_vkGetBufferDeviceAddress;
     "vkCreateBufferView" => o::create_buffer_view: vk::PFN_vkCreateBufferView;
     "vkDestroyBufferView" => o::destroy_buffer_view: vk::PFN_vkDestroyBufferView;
-    "vkCreateDescriptorSetLayout" => o::create_descriptor_set_layout: vk::PFN_vkCreateDescriptorSetLayout;
-    "vkDestroyDescriptorSetLayout" => o::destroy_descriptor_set_layout: vk::PFN_vkDestroyDescriptorSetLayout;
+    "vkCreateDescriptorSetLayout" => sl::create_descriptor_set_layout: vk::PFN_vkCreateDescriptorSetLayout;
+    "vkDestroyDescriptorSetLayout" => sl::destroy_descriptor_set_layout: vk::PFN_vkDestroyDescriptorSetLayout;
     "vkDestroyPipelineLayout" => l::destroy_pipeline_layout: vk::PFN_vkDestroyPipelineLayout;
     "vkResetDescriptorPool" => o::reset_descriptor_pool: vk::PFN_vkResetDescriptorPool;
     "vkDestroyDescriptorPool" => o::destroy_descriptor_pool: vk::PFN_vkDestroyDescriptorPool;

@@ -12,9 +12,9 @@
 //! [`Sameness::Unsure`], and then nothing may rely on either answer.
 
 use crate::abi::slice;
-use crate::descriptors::SetLayout;
 use crate::device::Device;
 use crate::objects::{Allocator, create, destroy};
+use crate::set_layouts::SetLayout;
 use ash::vk;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -217,7 +217,7 @@ pub unsafe extern "system" fn destroy_pipeline_layout(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::descriptors::Definition;
+    use crate::set_layouts::Definition;
     use vk::DescriptorType as Type;
 
     /// A set layout of `count` storage buffers, without a handle.

@@ -46,6 +46,7 @@ mod replay;
 mod reporting;
 mod script;
 mod segment;
+mod set_layouts;
 pub mod settings;
 mod stubs;
 mod submits;

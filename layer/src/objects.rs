@@ -6,7 +6,7 @@
 
 use crate::abi::{DispatchKey, chain, slice};
 use crate::context::catch;
-use crate::descriptors::{Definition, Set, SetLayout};
+use crate::descriptors::Set;
 use crate::device::{CommandBuffer, Device, registry};
 use crate::exclusive::Exclusive;
 use crate::memory::{Buffer, BufferView, Memory, size_of_range};
@@ -217,73 +217,6 @@ pub unsafe extern "system" fn destroy_buffer_view(
 ) {
     destroy!(device.destroy_buffer_view(view, allocator), |d| {
         d.views.remove(view);
-    })
-}
-
-pub unsafe extern "system" fn create_descriptor_set_layout(
-    device: vk::Device,
-    info: *const vk::DescriptorSetLayoutCreateInfo<'_>,
-    allocator: Allocator<'_>,
-    layout: *mut vk::DescriptorSetLayout,
-) -> vk::Result {
-    create!(device.create_descriptor_set_layout(info, allocator, layout), |d| {
-        d.set_layouts.insert(*layout, Arc::new(set_layout(&*info)));
-    })
-}
-
-/// The record of a set layout made with `info`.
-///
-/// # Safety
-///
-/// `info` must be valid.
-unsafe fn set_layout(info: &vk::DescriptorSetLayoutCreateInfo<'_>) -> SetLayout {
-    type Flags = vk::DescriptorBindingFlags;
-    let (mut of_binding, mut readable): (&[Flags], bool) = (&[], true);
-    // SAFETY: by the caller; "if bindingCount is zero or if this structure is not included in the pNext chain, the
-    // VkDescriptorBindingFlags for each descriptor set layout binding is considered to be zero".
-    let listed = unsafe {
-        for member in chain(info.p_next) {
-            match member.get::<vk::DescriptorSetLayoutBindingFlagsCreateInfo<'_>>() {
-                Some(flags) => of_binding = slice(flags.p_binding_flags, flags.binding_count),
-                None => readable = false,
-            }
-        }
-        slice(info.p_bindings, info.binding_count)
-    };
-    let mut bindings: Vec<_> = listed
-        .iter()
-        .enumerate()
-        .map(|(at, binding)| (binding, of_binding.get(at).copied().unwrap_or_default()))
-        .collect();
-    bindings.sort_by_key(|(binding, _)| binding.binding);
-    // Immutable samplers are ignored for all other types, so that the pointer may be anything there.
-    let samplers = |b: &vk::DescriptorSetLayoutBinding<'_>| match b.descriptor_type {
-        // SAFETY: by the caller; for these types it is null, or has one for each descriptor.
-        vk::DescriptorType::SAMPLER | vk::DescriptorType::COMBINED_IMAGE_SAMPLER => unsafe {
-            slice(b.p_immutable_samplers, b.descriptor_count).to_vec()
-        },
-        _ => Vec::new(),
-    };
-    let definition = Definition {
-        flags: info.flags,
-        bindings: bindings.iter().map(|(b, _)| (b.binding, b.descriptor_type, b.descriptor_count)).collect(),
-        details: bindings.iter().map(|(b, flags)| (b.stage_flags, *flags)).collect(),
-        samplers: bindings.iter().map(|(b, _)| samplers(b)).collect(),
-    };
-    let late = Flags::UPDATE_AFTER_BIND | Flags::UPDATE_UNUSED_WHILE_PENDING;
-    let update_after_bind = definition.details.iter().any(|(_, flags)| flags.intersects(late))
-        || info.flags.contains(vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL);
-    let layout = SetLayout::new(&definition.bindings, update_after_bind);
-    layout.flagged(&definition.details).defined(readable.then_some(definition))
-}
-
-pub unsafe extern "system" fn destroy_descriptor_set_layout(
-    device: vk::Device,
-    layout: vk::DescriptorSetLayout,
-    allocator: Allocator<'_>,
-) {
-    destroy!(device.destroy_descriptor_set_layout(layout, allocator), |d| {
-        d.set_layouts.remove(layout);
     })
 }
 

@@ -1,7 +1,7 @@
-//! Writing from inside a process that is somebody else's.
+//! Writing from inside a host process.
 //!
 //! Three things that are harmless in a program of one's own would harm the host here. A write to a pipe whose reader is gone
-//! raises SIGPIPE, which ends a process that has not asked for it. A write to a pipe that nobody empties waits for ever. And
+//! raises SIGPIPE, which ends a process that has not asked for it. A write to a pipe without a reader that empties it waits for ever. And
 //! file descriptor 2 need not be stderr any more when the last report is due: a program may have closed it, and what it
 //! opens next gets the number. So writes raise no signal and wait for a second at most, and stderr is what it was when the
 //! instance was made.
@@ -121,7 +121,7 @@ impl Output {
 ///
 /// # Errors
 ///
-/// The system's; `TimedOut` where nobody reads.
+/// The system's; `TimedOut` where no reader empties the pipe.
 pub fn write_all(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
     let _quiet = NoSigpipe::new();
     let deadline = Instant::now() + PATIENCE;
@@ -229,7 +229,7 @@ mod tests {
     /// The two ends of a pipe: what is read, what is written.
     fn pipe() -> (std::fs::File, OwnedFd) {
         let mut ends = [0; 2];
-        // SAFETY: two new descriptors, nobody else's.
+        // SAFETY: two new descriptors, owned here.
         unsafe {
             assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0);
             (OwnedFd::from_raw_fd(ends[0]).into(), OwnedFd::from_raw_fd(ends[1]))
@@ -243,7 +243,7 @@ mod tests {
         // Rust's own start-up ignores the signal; a host's may not.
         // SAFETY: the default action, put back below.
         let before = unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-        let why = write_all(write.as_fd(), b"nobody reads this").unwrap_err();
+        let why = write_all(write.as_fd(), b"without a reader").unwrap_err();
         // SAFETY: as above.
         unsafe { libc::signal(libc::SIGPIPE, before) };
         assert_eq!(why.kind(), io::ErrorKind::BrokenPipe);

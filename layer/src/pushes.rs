@@ -34,7 +34,7 @@ unsafe fn push(context: &Context<'_>, (layout, number): (vk::PipelineLayout, u32
             return;
         };
         // What was pushed before stays where this push does not reach, as long as the set is made alike; the handle of its
-        // layout says nothing. If it is not, or if it can't be told, what this push does not reach may be anything.
+        // layout says nothing. If it is not, or if that is not certain, what this push does not reach may be anything.
         let before = sets[number].take().and_then(|s| s.pushed);
         let set = match before.filter(|s| s.layout.is_laid_out_as(set_layout)) {
             Some(set) => set,

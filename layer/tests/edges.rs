@@ -475,7 +475,7 @@ fn a_dispatch_that_is_issued_later_finds_the_sets_that_it_was_recorded_with() {
     }
 }
 
-/// Callbacks that nobody calls: the mock compares where they are.
+/// Callbacks that are never called: the mock compares where they are.
 fn callbacks() -> vk::AllocationCallbacks<'static> {
     vk::AllocationCallbacks::default()
 }
@@ -496,7 +496,7 @@ fn pipeline_layouts_are_destroyed_as_they_were_made_and_as_often() {
                 rig.app.device.destroy_pipeline_layout(layout, Some(&callbacks));
             }
         }
-        assert_eq!(pipeline_layouts().alive, alive, "{policy}: nothing is kept of what nobody refers to");
+        assert_eq!(pipeline_layouts().alive, alive, "{policy}: no layout stays that nothing refers to");
         let [read, one, two] = [(); 3].map(|()| rig.app.buffer(256));
         begin(&rig, rig.commands, vk::CommandBufferUsageFlags::empty(), std::ptr::null());
         let sets = [rig.set_layout];

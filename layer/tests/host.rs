@@ -67,7 +67,7 @@ fn host(manner: &str) -> Command {
 /// A pipe: the end that is read, and the one that is written.
 fn pipe() -> (std::fs::File, OwnedFd) {
     let mut ends = [0; 2];
-    // SAFETY: two new descriptors, nobody else's.
+    // SAFETY: two new descriptors, owned here.
     unsafe {
         assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0);
         (OwnedFd::from_raw_fd(ends[0]).into(), OwnedFd::from_raw_fd(ends[1]))
@@ -75,19 +75,19 @@ fn pipe() -> (std::fs::File, OwnedFd) {
 }
 
 #[test]
-fn a_report_that_nobody_reads_does_not_end_the_host() {
+fn a_report_without_a_reader_does_not_end_the_host() {
     let (read, write) = pipe();
     drop(read);
     let status = host("plain").stdout(Stdio::null()).stderr(Stdio::from(write)).status().unwrap();
     assert!(status.success(), "{status}");
-    // The control: where somebody reads, there is a report.
+    // The control: with a reader there is a report.
     let output = host("plain").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("policy alias-only"), "{said}");
 }
 
 #[test]
-fn a_report_that_somebody_never_reads_does_not_hold_the_host_up_for_ever() {
+fn a_report_that_is_never_read_does_not_block_the_host_for_ever() {
     let (read, write) = pipe();
     // SAFETY: makes the pipe as small as it can be, and fills it.
     unsafe {

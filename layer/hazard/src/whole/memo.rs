@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// How many shards there are.
 const SHARDS: usize = 8;
 
-/// Bytes that one shard may keep: a stretch of the greatest length, 2048 operations, takes one or two million.
+/// Bytes that one shard may keep: a segment of the greatest length, 2048 operations, takes one or two million.
 const MOST: usize = 6 << 20;
 
 /// What a plan of nothing costs, in bytes: the structures themselves, and a place in a table.

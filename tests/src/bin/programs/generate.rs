@@ -6,7 +6,7 @@
 
 use fastrand::Rng;
 
-use crate::play::BARRIERS;
+use crate::barriers::BARRIERS;
 use crate::program::{
     Buffer, Kernel, Memory, Noise, Op, Origin, Place, Program, Recording, Step, WORDS, Way,
 };

@@ -69,7 +69,7 @@ pub enum Shape {
     Array,
     /// The same, and it may change after the bind.
     Late,
-    /// Four storage buffers: a set of nobody's.
+    /// Four storage buffers: a set that no kernel takes.
     Strange,
 }
 

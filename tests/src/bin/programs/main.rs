@@ -9,6 +9,7 @@
 //! what was bound; the layer's audit; and, where Khronos validation is put above or below the layer, its complaints. The
 //! control, no barriers in reversed order, must give wrong results.
 
+mod barriers;
 mod generate;
 mod gpu;
 mod judge;

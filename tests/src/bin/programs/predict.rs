@@ -6,7 +6,7 @@
 
 use zinc_hazard::{Access, Flags, Kind, MemoryId, Planner, Policy, Range, Stages};
 
-use crate::play::BARRIERS;
+use crate::barriers::BARRIERS;
 use crate::program::{BLOCK, Kernel, Op, Origin, Place, Program, Recording, Step, Way};
 
 /// Barriers asked for, and emitted.

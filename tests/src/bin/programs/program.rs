@@ -130,7 +130,7 @@ pub enum Op {
 #[derive(Clone, Debug)]
 pub enum Step {
     Op(Op),
-    /// A barrier of this kind (`play::BARRIERS`).
+    /// A barrier of this kind (`barriers::BARRIERS`).
     Barrier(usize),
     /// An event that is set and waited for, everything to everything.
     Event,
