@@ -172,6 +172,10 @@ pub struct Cli {
     #[arg(long)]
     pub resume: bool,
 
+    /// Replace what an earlier sweep left in DIR, finished or not
+    #[arg(long, conflicts_with = "resume")]
+    pub force: bool,
+
     /// A prediction.json of `sweep cost --predict`, to be scored by this sweep
     #[arg(long, value_name = "FILE")]
     pub prediction: Option<PathBuf>,
