@@ -344,7 +344,9 @@ impl Target {
         let evidence = self.evidence();
         let own = match evidence.reference() {
             Some(reference) if self.executes && !runs.is_empty() && gate.probe() == Probe::Main => {
-                if runs.iter().any(|m| gate.difference(reference, m).is_some()) {
+                if !evidence.is_repeatable(gate) {
+                    Status::Blind
+                } else if runs.iter().any(|m| gate.difference(reference, m).is_some()) {
                     Status::Fail
                 } else {
                     Status::Pass
@@ -432,7 +434,8 @@ fn failing(evidence: &Evidence<'_>, o: &Observation) -> Vec<String> {
         Ok(measured) => measured,
     };
     let Some(reference) = evidence.reference_of(o.spec.probe) else { return Vec::new() };
-    let differ = evidence.gates_of(o.spec.probe).filter(|g| g.difference(reference, measured).is_some());
+    let telling = evidence.gates_of(o.spec.probe).filter(|g| evidence.is_repeatable(*g));
+    let differ = telling.filter(|g| g.difference(reference, measured).is_some());
     let cases = differ.flat_map(|gate| match gate.differing(reference, measured) {
         cases if cases.is_empty() => vec![gate.name().to_string()],
         cases if gate.probe() == Probe::Main => cases,

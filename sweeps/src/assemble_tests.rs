@@ -33,6 +33,7 @@ fn measured(spec: &RunSpec, tok_s: f64) -> Measured {
         packets: None,
         process: None,
         layer_notes: vec![],
+        notes: vec![],
         cases: Default::default(),
         forced: Vec::new(),
     }

@@ -83,7 +83,7 @@ The report is written to DIR/report.json (its JSON Schema: sweep --print-schema)
 
 /// Runs the decode engine under barrier policies and proves that the numbers did not change.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "sweep", version, after_help = EXAMPLES, max_term_width = 110, args_conflicts_with_subcommands = true)]
+#[command(name = "sweep", version = env!("ZINC_BARRIER_VERSION"), after_help = EXAMPLES, max_term_width = 110, args_conflicts_with_subcommands = true)]
 pub struct Cli {
     /// What to do instead of sweeping
     #[command(subcommand)]
@@ -171,6 +171,10 @@ pub struct Cli {
     /// DIR/runs.jsonl
     #[arg(long)]
     pub resume: bool,
+
+    /// Replace what an earlier sweep left in DIR, finished or not
+    #[arg(long, conflicts_with = "resume")]
+    pub force: bool,
 
     /// A prediction.json of `sweep cost --predict`, to be scored by this sweep
     #[arg(long, value_name = "FILE")]

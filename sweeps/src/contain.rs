@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
+use crate::digest::Digester;
+
 /// Bytes kept of each of the child's streams.
-const KEPT: usize = 8 << 20;
+pub const KEPT: usize = 8 << 20;
 
 /// How long to wait for the pipes to close once the child's group is dead; only a process that left the group can
 /// hold them open longer.
@@ -29,12 +31,22 @@ pub struct Finished {
     pub stdout: Vec<u8>,
     /// What it said on stderr, up to the same limit.
     pub stderr: Vec<u8>,
-    /// Whether more was printed than was kept.
-    pub cut: bool,
+    /// Bytes printed to standard output and to stderr, kept or not.
+    pub printed: (u64, u64),
+    /// The digest of standard output to its last byte, where one was asked for; `None` also where a process that the child
+    /// left behind held the pipe open, so that the end was never seen.
+    pub digest: Option<String>,
     /// Wall time from start to end.
     pub wall: Duration,
     /// CPU time of the child and of the children that it waited for.
     pub cpu: Duration,
+}
+
+impl Finished {
+    /// Whether more was printed, on either stream, than was kept.
+    pub fn cut(&self) -> bool {
+        self.printed.0 > self.stdout.len() as u64 || self.printed.1 > self.stderr.len() as u64
+    }
 }
 
 /// Why there is no [`Finished`].
@@ -53,7 +65,21 @@ pub enum Unfinished {
 /// # Errors
 ///
 /// [`Unfinished`] when there is no end to speak of; the child and its group are dead then too.
-pub fn run(mut command: Command, timeout: Duration, stop: &AtomicBool) -> Result<Finished, Unfinished> {
+pub fn run(command: Command, timeout: Duration, stop: &AtomicBool) -> Result<Finished, Unfinished> {
+    run_digested(command, timeout, stop, None)
+}
+
+/// The same with a digest of all of standard output, also of what is not kept.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_digested(
+    mut command: Command,
+    timeout: Duration,
+    stop: &AtomicBool,
+    digester: Option<Digester>,
+) -> Result<Finished, Unfinished> {
     let started = Instant::now();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     // A sweep that is killed must not leave a child that takes time from the one that goes on with it.
@@ -65,8 +91,8 @@ pub fn run(mut command: Command, timeout: Duration, stop: &AtomicBool) -> Result
         });
     }
     let mut child = command.spawn().map_err(Unfinished::Start)?;
-    let stdout = child.stdout.take().map(Drained::new);
-    let stderr = child.stderr.take().map(Drained::new);
+    let stdout = child.stdout.take().map(|pipe| Drained::new(pipe, digester));
+    let stderr = child.stderr.take().map(|pipe| Drained::new(pipe, None));
     let pid = Pid::from_child(&child);
     let waited = wait(pid, started + timeout, stop);
     let wall = started.elapsed();
@@ -82,8 +108,9 @@ pub fn run(mut command: Command, timeout: Duration, stop: &AtomicBool) -> Result
         stderr.map(|d| d.take(deadline)).unwrap_or_default(),
     );
     waited?;
-    let cut = stdout.len() >= KEPT || stderr.len() >= KEPT;
-    Ok(Finished { status: status?, stdout, stderr, cut, wall, cpu })
+    let printed = (stdout.printed, stderr.printed);
+    let digest = stdout.digester.filter(|_| stdout.ended).map(Digester::finish);
+    Ok(Finished { status: status?, stdout: stdout.kept, stderr: stderr.kept, printed, digest, wall, cpu })
 }
 
 /// CPU time of all children that were waited for.
@@ -120,40 +147,61 @@ fn wait(pid: Pid, deadline: Instant, stop: &AtomicBool) -> Result<(), Unfinished
     }
 }
 
+/// What came through a pipe.
+#[derive(Default)]
+struct Stream {
+    kept: Vec<u8>,
+    printed: u64,
+    digester: Option<Digester>,
+    /// Whether the end of the stream was seen.
+    ended: bool,
+}
+
+impl Stream {
+    fn add(&mut self, bytes: &[u8]) {
+        let room = KEPT - self.kept.len();
+        self.kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.printed += bytes.len() as u64;
+        if let Some(digester) = &mut self.digester {
+            digester.add(bytes);
+        }
+    }
+}
+
 /// A pipe that a thread reads to its end, so that the child never blocks on it.
 struct Drained {
-    kept: Arc<Mutex<Vec<u8>>>,
+    stream: Arc<Mutex<Stream>>,
     ended: mpsc::Receiver<()>,
 }
 
 impl Drained {
-    fn new(mut pipe: impl Read + Send + 'static) -> Drained {
-        let kept = Arc::new(Mutex::new(Vec::new()));
+    fn new(mut pipe: impl Read + Send + 'static, digester: Option<Digester>) -> Drained {
+        let stream = Arc::new(Mutex::new(Stream { digester, ..Stream::default() }));
         let (end, ended) = mpsc::channel();
-        let shared = Arc::clone(&kept);
+        let shared = Arc::clone(&stream);
         std::thread::spawn(move || {
+            let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
             let mut buffer = vec![0; 64 << 10];
             loop {
                 match pipe.read(&mut buffer) {
-                    Ok(0) => break,
-                    Ok(n) => {
-                        let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                        let room = KEPT - kept.len();
-                        kept.extend_from_slice(&buffer[..n.min(room)]);
+                    Ok(0) => {
+                        lock().ended = true;
+                        break;
                     }
+                    Ok(n) => lock().add(&buffer[..n]),
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                     Err(_) => break,
                 }
             }
-            // Nobody listens any more where the deadline has passed.
+            // The receiver is gone where the deadline has passed.
             let _ = end.send(());
         });
-        Drained { kept, ended }
+        Drained { stream, ended }
     }
 
-    fn take(self, deadline: Instant) -> Vec<u8> {
+    fn take(self, deadline: Instant) -> Stream {
         let _ = self.ended.recv_timeout(deadline.saturating_duration_since(Instant::now()));
-        std::mem::take(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.stream.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -233,6 +281,34 @@ mod tests {
     fn output_without_end_is_cut_and_does_not_fill_the_memory() {
         let done = shell("head -c 20000000 /dev/zero", LONG).unwrap();
         assert_eq!(done.stdout.len(), KEPT);
+        assert!(done.cut());
+        assert_eq!(done.printed, (20_000_000, 0));
+    }
+
+    #[test]
+    fn output_that_just_fits_is_not_cut() {
+        let done = shell(&format!("head -c {KEPT} /dev/zero"), LONG).unwrap();
+        assert_eq!((done.stdout.len(), done.cut()), (KEPT, false));
+    }
+
+    fn digest(script: &str) -> Option<String> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        run_digested(command, LONG, &AtomicBool::new(false), Some(Digester::new(&[]))).unwrap().digest
+    }
+
+    #[test]
+    fn the_digest_covers_what_is_not_kept() {
+        let zeros = |last: &str| format!("head -c 20000000 /dev/zero; printf {last}");
+        let whole = [&[0; 20_000_000][..], b"a\n"].concat();
+        assert_eq!(digest(&zeros("a")), Some(blake3::hash(whole.trim_ascii_end()).to_hex().to_string()));
+        assert_ne!(digest(&zeros("a")), digest(&zeros("b")));
+    }
+
+    #[test]
+    fn output_whose_end_was_not_seen_has_no_digest() {
+        assert_eq!(digest("echo x; setsid sleep 20 & sleep 0.5"), None);
+        assert!(digest("echo x").is_some());
     }
 
     #[test]

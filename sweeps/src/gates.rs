@@ -134,6 +134,25 @@ impl<'a> Evidence<'a> {
         self.gates_of(spec.probe).find_map(|gate| gate.difference(reference, run))
     }
 
+    /// Where two runs of the reference differ for `gate`: the later one, and how.
+    fn unrepeatable(&self, gate: Gate) -> Option<(&'a RunSpec, String)> {
+        let reference = self.reference_of(gate.probe())?;
+        self.measured(|s| s.is_reference_of(gate.probe()))
+            .find_map(|(spec, m)| Some((spec, gate.difference(reference, m)?)))
+    }
+
+    /// Returns true if all runs of the reference are equal for `gate`, so that a difference from it says something.
+    pub fn is_repeatable(&self, gate: Gate) -> bool {
+        self.unrepeatable(gate).is_none()
+    }
+
+    /// Why a run differs from the reference, by the first gate for which the reference does not differ from itself.
+    fn telling_difference(&self, spec: &RunSpec, run: &Measured) -> Option<String> {
+        let reference = self.reference_of(spec.probe)?;
+        let telling = self.gates_of(spec.probe).filter(|gate| self.is_repeatable(*gate));
+        telling.into_iter().find_map(|gate| gate.difference(reference, run))
+    }
+
     /// Whether a policy under a setting is wrong by design: a ceiling of what could be won, and never a result.
     fn is_ceiling(&self, policy: Policy, knob: u16) -> bool {
         !policy.is_correct() || self.settings.get(usize::from(knob)).is_some_and(variables::is_ceiling)
@@ -197,18 +216,8 @@ impl<'a> Evidence<'a> {
         result.control_caught = self
             .control(probe)
             .map(|c| c.outcome.as_ref().is_ok_and(|measured| gate.difference(reference, measured).is_some()));
-        if let Some((spec, difference)) = self
-            .measured(|s| s.is_reference_of(probe))
-            .find_map(|(spec, m)| Some((spec, gate.difference(reference, m)?)))
-        {
-            return (
-                Status::Blind,
-                Some(format!(
-                    "the reference is not repeatable ({difference} in round {}), so that being equal to it proves \
-                     nothing",
-                    spec.round + 1
-                )),
-            );
+        if let Some((spec, difference)) = self.unrepeatable(gate) {
+            return (Status::Blind, Some(not_repeatable(gate, spec, &difference)));
         }
         let of_policy = |s: &RunSpec| {
             (s.policy, s.knob, s.probe) == (Some(policy), knob, probe)
@@ -307,7 +316,7 @@ impl<'a> Evidence<'a> {
         let Some(reference) = self.reference() else {
             return (Verdict::Unproven, Some("there is no reference to compare it with".into()));
         };
-        let difference = self.measured(|s| s.same_arm(spec)).find_map(|(s, m)| self.difference(s, m));
+        let difference = self.measured(|s| s.same_arm(spec)).find_map(|(s, m)| self.telling_difference(s, m));
         match (spec.role, difference, failure) {
             (Role::Control, Some(difference), None) => {
                 (Verdict::Refuted, Some(format!("{difference}, as it must be")))
@@ -328,7 +337,16 @@ impl<'a> Evidence<'a> {
             (Role::WithoutLayer, None, None) if self.gates.is_empty() => {
                 (Verdict::Unproven, Some(NOTHING_COMPARED.into()))
             }
-            (Role::WithoutLayer, None, None) => (Verdict::Verified, None),
+            (Role::WithoutLayer, None, None) => {
+                let main = self.gates_of(Probe::Main);
+                let mut noisy = main.filter_map(|gate| Some((gate, self.unrepeatable(gate)?)));
+                match noisy.next() {
+                    Some((gate, (of, difference))) => {
+                        (Verdict::Unproven, Some(of_gate(gate, &not_repeatable(gate, of, &difference))))
+                    }
+                    None => (Verdict::Verified, None),
+                }
+            }
             (_, None, None) => self.judge_equal_arm(spec, reference),
         }
     }
@@ -359,7 +377,7 @@ impl<'a> Evidence<'a> {
         }
         if let Some(gate) = with(Status::Blind).or(with(Status::NotRun)) {
             let reason = gate.reason.as_deref().unwrap_or("nothing to compare");
-            return (Verdict::Unproven, Some(format!("gate {}: {reason}", gate.gate.name())));
+            return (Verdict::Unproven, Some(of_gate(gate.gate, reason)));
         }
         (Verdict::Verified, None)
     }
@@ -377,13 +395,33 @@ impl<'a> Evidence<'a> {
     fn explain(&self, spec: &RunSpec, difference: String) -> String {
         let application_is_wrong = self
             .measured(|s| s.role == Role::Shuffled && s.policy == Some(Policy::Stock))
-            .any(|(s, m)| self.difference(s, m).is_some());
+            .any(|(s, m)| self.telling_difference(s, m).is_some());
         if application_is_wrong && spec.shuffle != Shuffle::Off {
             format!("{difference}; so they do under stock: the application itself lacks a barrier")
         } else {
             difference
         }
     }
+}
+
+fn of_gate(gate: Gate, reason: &str) -> String {
+    format!("gate {}: {reason}", gate.name())
+}
+
+/// What is said of a reference that differs from itself, with what may help.
+fn not_repeatable(gate: Gate, spec: &RunSpec, difference: &str) -> String {
+    let hint = match gate {
+        Gate::Output => {
+            "; --ignore REGEX leaves out lines that change in every run, such as those with times"
+        }
+        Gate::Value { .. } => "; --tolerance PERCENT allows for a value that changes a little in every run",
+        _ => "",
+    };
+    let round = spec.round + 1;
+    format!(
+        "the reference is not repeatable ({difference} in round {round}), so that neither being equal to it nor being \
+         different proves anything{hint}"
+    )
 }
 
 /// Whether the layer handed on exactly what the reference's layer handed on: the same work and the same barriers,

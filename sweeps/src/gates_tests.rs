@@ -42,6 +42,7 @@ fn run(policy: Option<Policy>, digest: &str) -> Outcome {
         packets: None,
         process: None,
         layer_notes: vec![],
+        notes: vec![],
         cases: Default::default(),
         forced: Vec::new(),
     })

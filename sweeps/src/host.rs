@@ -2,7 +2,6 @@
 //! that names a person or a folder.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use crate::report::{Git, Host};
 
@@ -40,37 +39,11 @@ fn os_name(os_release: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_string())
 }
 
-/// The state of the source, if this program lies in a checkout of it (as `target/release/sweep` does) or is run from
-/// one. `None` elsewhere: a commit of some other repository would be worse than none.
+/// The source that this program was built from. `None` where that was no checkout.
 pub fn git() -> Option<Git> {
-    let program = std::env::current_exe().ok();
-    let beside = program.as_deref().and_then(Path::parent).map(Path::to_path_buf);
-    [beside, std::env::current_dir().ok()].into_iter().flatten().find_map(|folder| checkout(&folder))
-}
-
-fn checkout(folder: &Path) -> Option<Git> {
-    let git = |args: &[&str]| {
-        let output = Command::new("git")
-            .arg("-C")
-            .arg(folder)
-            .args(args)
-            .env("GIT_OPTIONAL_LOCKS", "0")
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .output()
-            .ok()
-            .filter(|o| o.status.success())?;
-        String::from_utf8(output.stdout).ok().map(|text| text.trim().to_string())
-    };
-    let top = git(&["rev-parse", "--show-toplevel"])?;
-    let manifest = std::fs::read_to_string(Path::new(&top).join("sweeps/Cargo.toml")).ok()?;
-    if !manifest.contains("name = \"zinc-sweeps\"") {
-        return None;
-    }
-    Some(Git {
-        commit: git(&["rev-parse", "HEAD"])?,
-        dirty: !git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty(),
-    })
+    let commit = env!("ZINC_BARRIER_COMMIT");
+    let dirty = env!("ZINC_BARRIER_CHANGED") == "true";
+    (!commit.is_empty()).then(|| Git { commit: commit.into(), dirty })
 }
 
 /// BLAKE3 of a file, hexadecimal; `None` if it cannot be read.
@@ -92,12 +65,6 @@ mod tests {
         let release = "NAME=\"Debian GNU/Linux\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n";
         assert_eq!(os_name(release).as_deref(), Some("Debian GNU/Linux 12 (bookworm)"));
         assert_eq!(os_name(""), None);
-    }
-
-    #[test]
-    fn a_folder_outside_a_checkout_has_no_commit() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(checkout(folder.path()), None);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::plan::RunSpec;
 pub const NAME: &str = "runs.jsonl";
 
 /// The version of the file; another one is not continued.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 struct Line {
@@ -91,6 +91,10 @@ impl Journal {
         let head = lines.next().and_then(|line| serde_json::from_str::<Value>(line).ok());
         let began_unix_s = head.as_ref().and_then(|h| h["began_unix_s"].as_u64()).unwrap_or(now);
         let file = OpenOptions::new().create(true).write(true).truncate(false).open(&path).map_err(failed)?;
+        if head.is_none() && whole > 0 {
+            let why = "--resume: the first line is not of a record of runs; give another --out";
+            return Err(SweepError::Usage(format!("'{}': {why}", path.display())));
+        }
         if let Some(head) = &head {
             agrees(head, sweep).map_err(|why| {
                 SweepError::Usage(format!("--resume: '{}' {why}; give another --out", path.display()))

@@ -10,7 +10,7 @@
 //!           │   └─▶ plan      which runs, and why each
 //!           ├─────▶ shims     drivers that record without executing: where they are, how to start on one
 //!           ├─────▶ child     one run: environment, contain, the documents read back (packets: the driver's own) of the
-//!           │         │       engine, an application (measure: what is read off it) or a gate's own program (gate)
+//!           │         │       engine, an application (measure, digest: what is read off it) or a gate's own program (gate)
 //!           │         └─▶ outcome: numbers and cases, or the reason why there are none
 //!           ├─────▶ journal   every run as it ends, for --resume
 //!           └─────▶ assemble ─▶ gates, agree, stats, costs, soak, notes: pure functions from outcomes to verdicts and intervals
@@ -34,6 +34,7 @@ pub mod compare;
 pub mod contain;
 pub mod cost;
 pub mod costs;
+pub mod digest;
 pub mod display;
 pub mod drivers;
 pub mod environment;
@@ -44,6 +45,7 @@ pub mod host;
 pub mod html;
 pub mod journal;
 pub mod knobs;
+pub mod lock;
 pub mod markdown;
 pub mod measure;
 pub mod neighbours;

@@ -223,7 +223,7 @@ fn what_the_driver_asked_of_caches_stands_below_the_table_once_for_arms_that_agr
     report.arms[1].driver_packets = Some(packets(137.0, "0xc180"));
     report.arms[2].driver_packets = Some(packets(107.0, "0xc180"));
     let text = crate::table::render(&report);
-    let line = "driver under without the layer, driver under stock (reference): 137 ACQUIRE_MEM GCR_CNTL 0xc180 (GL2_INV GL2_WB)";
+    let line = "driver under without the layer; driver under stock (reference): 137 ACQUIRE_MEM GCR_CNTL 0xc180 (GL2_INV GL2_WB)";
     assert!(text.contains(line) && text.contains("driver under alias-only: 107 ACQUIRE_MEM"), "{text}");
     assert!(text.contains("driver dispatches") && text.contains("links") && text.contains("7.50"), "{text}");
     assert!(render(&report).contains("ACQUIRE\\_MEM"));

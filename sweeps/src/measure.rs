@@ -45,28 +45,61 @@ impl Pattern {
         self.0.capture_names().flatten().next()
     }
 
+    /// Returns true if it is found in a line.
+    pub fn finds(&self, line: &str) -> bool {
+        self.0.is_match(line)
+    }
+
     /// The number that it finds: in its first named group, or else its first group, or else the whole of what it finds.
-    /// Where it finds several, their median, so that a program that prints its rate every second has one.
+    /// A pattern that finds different numbers does not say which of them is meant.
     ///
     /// # Errors
     ///
-    /// In words, when it finds nothing or something that is no number.
-    pub fn number(&self, text: &str) -> Result<f64, String> {
-        let mut numbers = Vec::new();
+    /// [`Unread`] when it finds nothing, something that is no number, or several numbers.
+    pub fn number(&self, text: &str) -> Result<f64, Unread> {
+        let mut numbers: Vec<f64> = Vec::new();
         for found in self.0.captures_iter(text) {
             let group = self.name().map_or_else(|| found.get(1), |name| found.name(name)).or(found.get(0));
             let word = group.map_or("", |g| g.as_str()).trim();
-            let number: f64 =
-                word.parse().map_err(|_| format!("'{self}' finds '{word}', which is not a number"))?;
+            let number = word
+                .parse()
+                .map_err(|_| Unread::Wrong(format!("'{self}' finds '{word}', which is not a number")))?;
             numbers.push(number);
         }
-        numbers.sort_by(f64::total_cmp);
-        let n = numbers.len();
-        if n == 0 {
-            return Err(format!("'{self}' is nowhere in what it printed"));
+        let Some(first) = numbers.first() else {
+            return Err(Unread::Nowhere(format!("'{self}' is nowhere in what it printed")));
+        };
+        match numbers.iter().find(|number| number.total_cmp(first).is_ne()) {
+            None => Ok(*first),
+            Some(other) => Err(Unread::Wrong(format!(
+                "'{self}' is found {} times, with {first} and {other} among the numbers: add words that \
+                 stand only at the number that is meant",
+                numbers.len()
+            ))),
         }
-        Ok((numbers[(n - 1) / 2] + numbers[n / 2]) / 2.0)
     }
+
+    /// The rate that it finds: a number above zero, since ratios of others say nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Unread`] as of [`Pattern::number`], and when the number is not above zero.
+    pub fn rate(&self, text: &str) -> Result<f64, Unread> {
+        let rate = self.number(text)?;
+        if rate.is_finite() && rate > 0.0 {
+            return Ok(rate);
+        }
+        Err(Unread::Wrong(format!("'{self}' finds {rate}, which is no rate: a rate is a number above zero")))
+    }
+}
+
+/// Why a pattern gives no number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unread {
+    /// It finds nothing, which another run may mend.
+    Nowhere(String),
+    /// It finds what cannot be taken.
+    Wrong(String),
 }
 
 /// What is compared between runs.
@@ -128,25 +161,21 @@ impl Measure {
             }
         }
     }
-
-    /// Digest of an output without the lines that are left out, and without the blanks at its end.
-    pub fn digest(&self, output: &str) -> String {
-        let kept = output.lines().filter(|line| !self.ignore.iter().any(|pattern| pattern.0.is_match(line)));
-        let mut text = String::with_capacity(output.len());
-        for line in kept {
-            text.push_str(line);
-            text.push('\n');
-        }
-        blake3::hash(text.trim_end().as_bytes()).to_hex().to_string()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn number(pattern: &str, text: &str) -> Result<f64, String> {
+    fn number(pattern: &str, text: &str) -> Result<f64, Unread> {
         pattern.parse::<Pattern>().unwrap().number(text)
+    }
+
+    fn wrong<T: std::fmt::Debug>(read: Result<T, Unread>) -> String {
+        match read {
+            Err(Unread::Wrong(why)) => why,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -154,23 +183,33 @@ mod tests {
         assert_eq!(number(r"(tg|pp)\S* (?<tok_s>[\d.]+)", "tg128 35.5 t/s"), Ok(35.5));
         assert_eq!(number(r"took ([\d.]+) s", "it took 7.25 s"), Ok(7.25));
         assert_eq!(number(r"[\d.]+", "12.5"), Ok(12.5));
-        assert_eq!(number(r"^fps: (.*)$", "x\nfps: 60\nfps: 90\nfps: 61\n"), Ok(61.0));
+    }
+
+    #[test]
+    fn several_numbers_are_none_unless_they_are_equal() {
+        let printed = "pp512 90.5 t/s\ntg128 12.5 t/s\n";
+        let why = wrong(number(r"([\d.]+) t/s", printed));
+        assert!(why.contains("2 times") && why.contains("90.5") && why.contains("12.5"), "{why}");
+        assert_eq!(number(r"tg128 ([\d.]+) t/s", printed), Ok(12.5));
+        assert_eq!(number(r"([\d.]+) t/s", "12.5 t/s\n12.50 t/s\n"), Ok(12.5));
+    }
+
+    #[test]
+    fn what_is_not_above_zero_is_no_rate_and_may_be_a_value() {
+        let rate = |word: &str| r"x=(.*)".parse::<Pattern>().unwrap().rate(&format!("x={word}"));
+        for word in ["NaN", "-1.5", "0", "inf", "-0"] {
+            assert!(wrong(rate(word)).contains("no rate"), "{word}");
+        }
+        assert_eq!(rate("0.5"), Ok(0.5));
+        assert_eq!(number("x=(.*)", "x=-1.5"), Ok(-1.5));
+        assert!(number("x=(.*)", "x=NaN").unwrap().is_nan());
     }
 
     #[test]
     fn what_is_not_found_or_no_number_is_said() {
-        assert!(number("x=(.*)", "y=1").unwrap_err().contains("nowhere"));
-        assert!(number("x=(.*)", "x=fast").unwrap_err().contains("'fast'"));
+        assert!(matches!(number("x=(.*)", "y=1"), Err(Unread::Nowhere(why)) if why.contains("nowhere")));
+        assert!(wrong(number("x=(.*)", "x=fast")).contains("'fast'"));
         assert!("(".parse::<Pattern>().unwrap_err().contains("regular expression"));
-    }
-
-    #[test]
-    fn lines_that_are_ignored_and_blanks_at_the_end_do_not_count() {
-        let measure = Measure { ignore: vec!["^took ".parse().unwrap()], ..Measure::default() };
-        let same = |a: &str, b: &str| measure.digest(a) == measure.digest(b);
-        assert!(same("a\ntook 1 s\nb\n", "a\ntook 2 s\nb"));
-        assert!(same("a\n\n ", "a"));
-        assert!(!same("a\nb", "a\nc") && !same("a\nb", "b\na") && !same("", "a"));
     }
 
     #[test]

@@ -71,6 +71,7 @@ impl Target {
             let Ok(m) = &o.outcome else { continue };
             // That an unshuffled CPU device proves little is said above, and answered by the shuffled arms.
             let said_above = |note: &&String| note.starts_with("An in-order CPU device");
+            notes.extend(m.notes.iter().cloned());
             if o.spec.policy.is_some_and(Policy::is_correct) {
                 notes.extend(
                     m.layer_notes.iter().filter(|n| !said_above(n)).map(|n| format!("The layer says: {n}")),

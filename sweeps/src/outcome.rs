@@ -63,6 +63,9 @@ pub struct Measured {
     pub process: Option<Process>,
     /// What the layer says that a reader must know before believing its counts.
     pub layer_notes: Vec<String>,
+    /// What the sweep itself has to say of how the numbers were read.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Of a program with cases: each case with its answer.
     pub cases: BTreeMap<String, String>,
     /// Of a traced run: the barriers that a pair of operations within one recording forces, by their number in it.
@@ -87,6 +90,7 @@ impl Measured {
             packets: None,
             process: None,
             layer_notes: Vec::new(),
+            notes: Vec::new(),
             cases: BTreeMap::new(),
             forced: Vec::new(),
         }
@@ -106,10 +110,10 @@ pub struct Process {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Failure {
     /// The process could not be started.
-    #[error("the engine could not be started: {0}")]
+    #[error("the program could not be started: {0}")]
     Start(String),
     /// It ended with an exit status other than 0.
-    #[error("the engine ended with exit status {status}{}", said(.stderr))]
+    #[error("the program ended with exit status {status}{}", said(.stderr))]
     Exit {
         /// The exit status.
         status: i32,
@@ -117,7 +121,7 @@ pub enum Failure {
         stderr: String,
     },
     /// A signal ended it.
-    #[error("the engine was ended by signal {signal}{}", said(.stderr))]
+    #[error("the program was ended by signal {signal}{}", said(.stderr))]
     Signal {
         /// The signal with its name, such as `SIGSEGV (11)`.
         signal: String,
@@ -125,10 +129,10 @@ pub enum Failure {
         stderr: String,
     },
     /// It was still running after the time allowed, and was killed.
-    #[error("the engine was still running after {:.1} s and was killed; --timeout allows more", .0.as_secs_f64())]
+    #[error("the program was still running after {:.1} s and was killed; --timeout allows more", .0.as_secs_f64())]
     Timeout(Duration),
     /// It ended well and printed something that is not its result.
-    #[error("the engine's output is not a result of `engine perplexity --json`: {0}")]
+    #[error("the program ended well, and its output is not a result: {0}")]
     Garbage(String),
     /// There is no layer report: the layer was not in the process.
     #[error(

@@ -170,7 +170,7 @@ pub struct Host {
 pub struct Git {
     /// The commit.
     pub commit: String,
-    /// Whether tracked files differed from it when the sweep ran.
+    /// Whether tracked files that go into the program differed from it when it was built.
     pub dirty: bool,
 }
 

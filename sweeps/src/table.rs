@@ -185,7 +185,7 @@ fn sort(cache: &CacheReport) -> String {
     format!("{} {} {} {}{bits}", count(cache.per_token), cache.packet, cache.field, cache.value)
 }
 
-/// Lines `name, name: text` out of names and texts, in the order of first appearance.
+/// Lines `name; name: text` out of names and texts, in the order of first appearance.
 fn shared(pairs: impl Iterator<Item = (String, String)>) -> Vec<String> {
     let mut lines: Vec<(Vec<String>, String)> = Vec::new();
     for (name, text) in pairs {
@@ -194,7 +194,7 @@ fn shared(pairs: impl Iterator<Item = (String, String)>) -> Vec<String> {
             None => lines.push((vec![name], text)),
         }
     }
-    lines.into_iter().map(|(names, text)| format!("{}: {text}", names.join(", "))).collect()
+    lines.into_iter().map(|(names, text)| format!("{}: {text}", names.join("; "))).collect()
 }
 
 /// The arms of one device and model as a table; dispatches and barriers are per token.

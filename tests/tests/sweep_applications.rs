@@ -194,7 +194,7 @@ fn the_plan_for_bit_7_is_what_its_maker_writes_and_one_for_another_knob_runs() {
         let ended = Child::new(artefacts::sweep())
             .envs(&vulkan::environment(folder.path()))
             .in_folder(folder.path())
-            .args(["run", "plan.json", "--out", "out", "--arm", arm])
+            .args(["run", "plan.json", "--out", "out", "--arm", arm, "--force"])
             .limit(600)
             .run();
         assert_eq!(ended.code(), Some(code), "{}", ended.transcript());

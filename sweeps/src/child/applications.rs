@@ -12,11 +12,12 @@ use zinc_report::{Counts, Report};
 
 use super::{Engine, Job, layer, tokens};
 use crate::application::Application;
-use crate::contain::Finished;
+use crate::contain::{Finished, KEPT};
+use crate::digest::Digester;
 use crate::environment;
 use crate::error::SweepError;
 use crate::knobs::{self, Announced};
-use crate::measure::Compare;
+use crate::measure::{Compare, Unread};
 use crate::outcome::{Failure, Measured, Outcome, Process};
 use crate::plan::{Role, RunSpec};
 
@@ -44,11 +45,8 @@ impl Engine<'_> {
         let mut counts = None;
         if timed || !matches!(measure.compare, Compare::Check { .. }) {
             let tried = self.attempt(application, spec, job, timeout, |ended| {
-                let said = text(&ended.done);
-                measure
-                    .metric
-                    .as_ref()
-                    .map_or(Ok(ended.done.wall.as_secs_f64()), |metric| metric.number(&said))
+                let wall = || Ok(ended.done.wall.as_secs_f64());
+                measure.metric.as_ref().map_or_else(wall, |metric| metric.rate(&text(&ended.done)))
             })?;
             let (ended, metric) = match tried {
                 Ok(tried) => tried,
@@ -57,10 +55,13 @@ impl Engine<'_> {
             measured.tok_s = metric;
             measured.process = Some(Process { cpu: ended.done.cpu, wall: ended.done.wall });
             if measure.compare == Compare::Output {
-                measured.digest = match whole(&ended.done) {
-                    Ok(output) => measure.digest(&output),
+                measured.digest = match digest(&ended.done) {
+                    Ok(digest) => digest,
                     Err(failure) => return Ok(Err(failure)),
                 };
+            }
+            if measure.metric.is_some() {
+                measured.notes.extend(cut(application, &ended.done));
             }
             counts = ended.seen;
         }
@@ -75,10 +76,13 @@ impl Engine<'_> {
                 Err(failure) => return Ok(Err(failure)),
             };
             measured.perplexity = number;
-            measured.digest = match whole(&ended.done) {
-                Ok(output) => measure.digest(&output),
+            measured.digest = match digest(&ended.done) {
+                Ok(digest) => digest,
                 Err(failure) => return Ok(Err(failure)),
             };
+            if value.is_some() {
+                measured.notes.extend(cut(command, &ended.done));
+            }
             counts = counts.or(ended.seen);
         }
         if let Some((report, counts)) = counts {
@@ -95,7 +99,7 @@ impl Engine<'_> {
         spec: &RunSpec,
         job: &Job,
         timeout: Duration,
-        read: impl Fn(&Ended) -> Result<f64, String>,
+        read: impl Fn(&Ended) -> Result<f64, Unread>,
     ) -> Result<Result<(Ended, f64), Failure>, SweepError> {
         let mut missing = String::new();
         for _ in 0..ATTEMPTS {
@@ -105,7 +109,18 @@ impl Engine<'_> {
             };
             match read(&ended) {
                 Ok(number) => return Ok(Ok((ended, number))),
-                Err(why) => missing = why,
+                Err(Unread::Nowhere(why)) => {
+                    missing = why;
+                    if ended.done.cut() {
+                        missing
+                            .push_str(&format!(", as far as it was kept: {} MiB of each stream", KEPT >> 20));
+                    }
+                }
+                // Another run must not be made for the sake of another number.
+                Err(Unread::Wrong(why)) => {
+                    missing = why;
+                    break;
+                }
             }
         }
         Ok(Err(Failure::Garbage(format!("{}: {missing}", application.name()))))
@@ -134,7 +149,8 @@ impl Engine<'_> {
         }
         let mut command = std::process::Command::new(&application.program);
         command.args(application.arguments(tokens(spec, job))).env_clear().envs(env);
-        let done = match self.finish(command, timeout)? {
+        let digester = Some(Digester::new(job.application.as_ref().map_or(&[][..], |a| &a.measure.ignore)));
+        let done = match self.finish_digested(command, timeout, digester)? {
             Ok(done) => done,
             Err(failure) => return Ok(Err(failure)),
         };
@@ -173,10 +189,25 @@ fn text(done: &Finished) -> String {
     format!("{}\n{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
 }
 
-/// Its standard output, if all of it was kept.
-fn whole(done: &Finished) -> Result<String, Failure> {
-    if done.cut {
-        return Err(Failure::Garbage("it printed more than can be compared".into()));
-    }
-    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+/// The digest of its standard output.
+fn digest(done: &Finished) -> Result<String, Failure> {
+    done.digest.clone().ok_or_else(|| {
+        let why =
+            "a process that it left running held its standard output open, so that its end was not seen";
+        Failure::Garbage(why.into())
+    })
+}
+
+/// What a reader must know of a number that was sought in an output of which a part was not kept.
+fn cut(application: &Application, done: &Finished) -> Option<String> {
+    done.cut().then(|| {
+        format!(
+            "{} printed more than is kept ({} bytes to standard output, {} to stderr): its number was sought in the first \
+             {} MiB of each; what is compared covers every byte of standard output.",
+            application.name(),
+            done.printed.0,
+            done.printed.1,
+            KEPT >> 20
+        )
+    })
 }

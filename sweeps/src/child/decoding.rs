@@ -29,7 +29,7 @@ pub(super) fn arguments(spec: &RunSpec, job: &Job) -> Vec<OsString> {
 }
 
 pub(super) fn read_result(stdout: &[u8], device_name: &str) -> Outcome {
-    let garbage = |why: String| Failure::Garbage(why);
+    let garbage = |why: String| Failure::Garbage(format!("not one of `engine perplexity --json`: {why}"));
     let mut value: Value = serde_json::from_slice(stdout).map_err(|e| garbage(e.to_string()))?;
     // JSON has no NaN: a number that is not finite arrives as null, and is a result, not garbage.
     let not_finite = |value: &Value, at: &str| value.pointer(at) == Some(&Value::Null);
@@ -78,6 +78,7 @@ pub(super) fn read_result(stdout: &[u8], device_name: &str) -> Outcome {
         packets: None,
         process: None,
         layer_notes: Vec::new(),
+        notes: Vec::new(),
         cases,
         forced: Vec::new(),
     })

@@ -26,6 +26,7 @@ use zinc_engine::results;
 use crate::application::Application;
 use crate::assemble::Setting;
 use crate::contain::{self, Finished, Unfinished, signal_name, tail};
+use crate::digest::Digester;
 use crate::environment;
 use crate::error::SweepError;
 use crate::gate::Probe;
@@ -275,7 +276,17 @@ impl<'a> Engine<'a> {
 
     /// Waits for a good end; the outer error is the sweep's, the inner one the run's.
     fn finish(&self, command: Command, timeout: Duration) -> Result<Result<Finished, Failure>, SweepError> {
-        let done = self.finish_any(command, timeout)?;
+        self.finish_digested(command, timeout, None)
+    }
+
+    /// The same with a digest of its output.
+    fn finish_digested(
+        &self,
+        command: Command,
+        timeout: Duration,
+        digester: Option<Digester>,
+    ) -> Result<Result<Finished, Failure>, SweepError> {
+        let done = self.end_of(command, timeout, digester)?;
         Ok(done.and_then(|done| match done.status.code() {
             Some(0) => Ok(done),
             Some(status) => Err(Failure::Exit { status, stderr: tail(&done.stderr, STDERR_LIMIT) }),
@@ -290,7 +301,16 @@ impl<'a> Engine<'a> {
         command: Command,
         timeout: Duration,
     ) -> Result<Result<Finished, Failure>, SweepError> {
-        Ok(match contain::run(command, timeout, self.stop) {
+        self.end_of(command, timeout, None)
+    }
+
+    fn end_of(
+        &self,
+        command: Command,
+        timeout: Duration,
+        digester: Option<Digester>,
+    ) -> Result<Result<Finished, Failure>, SweepError> {
+        Ok(match contain::run_digested(command, timeout, self.stop, digester) {
             Err(Unfinished::Interrupted) => return Err(SweepError::Interrupted),
             Err(Unfinished::Start(error)) => Err(Failure::Start(error.to_string())),
             Err(Unfinished::TimedOut) => Err(Failure::Timeout(timeout)),

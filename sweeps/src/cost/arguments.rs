@@ -32,6 +32,10 @@ pub struct CostArgs {
     #[arg(long, value_name = "DIR", default_value = "sweep-cost")]
     pub out: PathBuf,
 
+    /// Replace the costs and the prediction of an earlier run in DIR
+    #[arg(long)]
+    pub force: bool,
+
     /// Take the costs of an earlier run instead of measuring: its folder, or its cost.json. Without --predict, only draws
     /// cost.md and cost.svg anew
     #[arg(long, value_name = "PATH")]

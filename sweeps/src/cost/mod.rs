@@ -67,8 +67,11 @@ pub fn run(args: &CostArgs, stop: &AtomicBool) -> Result<String, SweepError> {
             cost
         }
         None => {
+            let made: &[&str] = if args.predict { &["cost.json", "prediction.json"] } else { &["cost.json"] };
+            Folder::keeps(&args.out, made, args.force)?;
             let device = device::open(args)?;
-            let folder = Folder::prepare(&args.out, &["cost.json", "cost.md", "cost.svg"])?;
+            let folder = Folder::claim(&args.out, &["cost.json", "cost.md", "cost.svg"])?;
+            Folder::keeps(&args.out, made, args.force)?;
             let cost = measured(args, &device, stop)?;
             folder.replace("cost.json", &cost.to_json())?;
             draw(&cost, &folder)?;
@@ -84,7 +87,8 @@ pub fn run(args: &CostArgs, stop: &AtomicBool) -> Result<String, SweepError> {
         ),
     };
     if args.predict {
-        let folder = Folder::prepare(&args.out, &["prediction.json"])?;
+        let folder = Folder::claim(&args.out, &["prediction.json"])?;
+        Folder::keeps(&args.out, &["prediction.json"], args.force)?;
         let prediction = predicted(args, &cost, stop)?;
         folder.replace("prediction.json", &prediction.to_json())?;
         text.push_str(&words::prediction(&prediction));

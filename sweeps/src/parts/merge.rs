@@ -5,7 +5,7 @@
 //! the complete one is taken.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::MergeArgs;
 use super::plan::Plan;
@@ -36,10 +36,19 @@ pub fn merge(args: &MergeArgs) -> Result<Report, SweepError> {
     for note in joined.notes.iter().filter(|n| n.starts_with("Missing: ") || n.starts_with("Not taken: ")) {
         eprintln!("sweep: {note}");
     }
-    let folder = Folder::prepare(&args.out, &REPORT_FILES)?;
+    let folder = Folder::claim(&args.out, &REPORT_FILES)?;
+    check(&args.out, args.force)?;
     folder.write(&joined)?;
     folder.write_pictures(&joined)?;
     Ok(joined)
+}
+
+/// Checks that no report lies in `folder` but one that was joined from others, which can be joined again.
+pub(super) fn check(folder: &Path, force: bool) -> Result<(), SweepError> {
+    match reading::report(folder) {
+        Ok(report) if !report.parts.is_empty() => Ok(()),
+        _ => Folder::keeps(folder, &REPORT_FILES[..1], force),
+    }
 }
 
 fn join(reports: Vec<(PathBuf, Report)>, plan: Option<&Plan>) -> Result<Report, SweepError> {

@@ -62,6 +62,10 @@ pub struct RunArgs {
     /// Go on with this arm where a run of it was interrupted or killed
     #[arg(long)]
     pub resume: bool,
+
+    /// Replace what an earlier sweep left in DIR, finished or not
+    #[arg(long, conflicts_with = "resume")]
+    pub force: bool,
 }
 
 impl RunArgs {
@@ -88,6 +92,10 @@ pub struct MergeArgs {
     /// Where the joined report goes
     #[arg(long, value_name = "DIR", default_value = "sweep-report")]
     pub out: PathBuf,
+
+    /// Replace a report in DIR that was not joined from others
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Makes one arm of a plan, or all of them.
@@ -102,6 +110,7 @@ pub fn run(args: &RunArgs, stop: &AtomicBool) -> Result<Report, SweepError> {
     if let Some(arm) = args.arm {
         return run_arm(&plan, args, arm, args.folder(), stop);
     }
+    merge::check(&args.folder(), args.force)?;
     let (mut made, mut last) = (Vec::new(), None);
     for arm in &plan.arms {
         if stop.load(Ordering::Relaxed) {
@@ -119,7 +128,12 @@ pub fn run(args: &RunArgs, stop: &AtomicBool) -> Result<Report, SweepError> {
     }
     match last {
         Some(error) if made.is_empty() => Err(error),
-        _ => merge(&MergeArgs { reports: made, plan: Some(args.plan.clone()), out: args.folder() }),
+        _ => merge(&MergeArgs {
+            reports: made,
+            plan: Some(args.plan.clone()),
+            out: args.folder(),
+            force: args.force,
+        }),
     }
 }
 
@@ -150,6 +164,7 @@ fn run_arm(
     cli.out = folder;
     // Where all arms are made, one that had begun goes on and one that had not begins.
     cli.resume = args.resume && (args.arm.is_some() || cli.out.join("runs.jsonl").is_file());
+    cli.force = args.force;
     cli.part = Some(Part { plan: plan.hash.clone(), arm, arms: plan.arms.len() as u32 });
     session::run(&cli, stop)
 }

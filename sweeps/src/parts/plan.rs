@@ -126,7 +126,7 @@ impl Plan {
         if cli.command.is_some() || cli.knobs || cli.print_schema.is_some() {
             return Err(SweepError::Usage("a plan takes the options of a sweep and no other command".into()));
         }
-        for own in ["--out", "--resume"] {
+        for own in ["--out", "--resume", "--force"] {
             let mut options = args.options.iter().take_while(|o| *o != "--");
             if options.any(|o| o == own || o.starts_with(&format!("{own}="))) {
                 return Err(SweepError::Usage(format!("{own} belongs to `sweep run`, not to the plan")));

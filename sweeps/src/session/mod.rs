@@ -23,10 +23,10 @@ use crate::cost::predict::Prediction;
 use crate::cost::{self, score};
 use crate::drivers::DriverSpec;
 use crate::error::SweepError;
-use crate::gate::Probe;
+use crate::gate::{Gate, Probe};
 use crate::host;
 use crate::journal::{self, Journal};
-use crate::output::{Folder, REPORT_FILES};
+use crate::output::{Earlier, Folder};
 use crate::packets;
 use crate::plan::{Role, RunSpec, fixed_runs, probe_runs, recorded_runs, takes_drops};
 use crate::progress::Progress;
@@ -48,6 +48,8 @@ const FIRST_TIMEOUT: Duration = Duration::from_secs(300);
 ///
 /// [`SweepError`]; never for what goes wrong within an arm.
 pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
+    let earlier = Earlier::of(cli.resume, cli.force);
+    earlier.check(&cli.out)?;
     let application = applications::application(cli)?;
     let needs_engine = cli.drivers.iter().any(|driver| matches!(driver, DriverSpec::Shim(_)));
     // Where an application stands in its place on every driver, the engine is not even needed.
@@ -77,7 +79,7 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
         eprintln!("sweep: {}", arm.reason.as_deref().unwrap_or_default());
     }
     let prediction = cli.prediction.as_deref().map(cost::prediction).transpose()?;
-    let folder = Folder::prepare(&cli.out, &REPORT_FILES)?;
+    let folder = Folder::of_sweep(&cli.out, earlier)?;
     let journal =
         Journal::open(folder.path(), &identity(cli, &blake3, &found.targets), cli.resume, host::now())?;
     if cli.resume {
@@ -120,6 +122,7 @@ fn identity(
     let asked = Cli {
         out: Default::default(),
         resume: false,
+        force: false,
         prediction: None,
         timeout: None,
         engine: None,
@@ -290,7 +293,8 @@ impl Sweep<'_> {
             ok: last.outcome.is_ok(),
             result,
         });
-        let broken = needed(last, target.executes && target.measure.is_none());
+        let by_number = target.gates.iter().any(|gate| matches!(gate, Gate::Value { .. }));
+        let broken = needed(last, target.executes && (target.measure.is_none() || by_number));
         if made_now {
             let report = self.report(targets);
             self.folder.write(&report)?;

@@ -8,15 +8,15 @@ use crate::plan::Role;
 /// decodes, counts are all that is asked of them.
 pub(super) fn needed(o: &Observation, decodes: bool) -> Option<String> {
     let what = match (o.spec.role == Role::WithoutLayer, o.spec.is_reference()) {
-        (true, _) => "the engine alone, without the layer, gave no result",
+        (true, _) => "the run without the layer gave no result",
         (_, true) => "the reference gave no result",
         _ => return None,
     };
     match &o.outcome {
         Err(failure) => Some(format!("{what}, so there is nothing to compare with: {failure}")),
-        Ok(m) if decodes && !m.perplexity.is_finite() => {
-            Some(format!("{what} that others can be compared with: its perplexity is not a finite number"))
-        }
+        Ok(m) if decodes && !m.perplexity.is_finite() => Some(format!(
+            "{what} that others can be compared with: its perplexity, or the value that is compared, is not a finite number"
+        )),
         Ok(_) => None,
     }
 }

@@ -1,6 +1,7 @@
 //! Any application that executes: its own rate, its own output, a second command, and a control that must be noticed.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use crate::bench::{Bench, Swept};
 
@@ -45,7 +46,14 @@ fn a_line_that_changes_from_run_to_run_makes_the_output_useless_unless_it_is_ign
     let swept = sweep(&Bench::new(), &["--same-output"]).expect(1);
     let (word, reason) = swept.gate("output", "alias-only");
     assert_eq!(word, "blind");
-    assert!(reason.contains("not repeatable"), "{reason}");
+    assert!(reason.contains("not repeatable") && reason.contains("--ignore"), "{reason}");
+    // It says as little against the policy as for it, and so does the run without the layer.
+    for (policy, shuffle) in [("alias-only", "off"), ("alias-only", "reverse")] {
+        let (word, reason) = swept.verdict(policy, shuffle);
+        assert!(word == "unproven" && reason.contains("--ignore"), "{policy} {shuffle}: {word}: {reason}");
+    }
+    let without = swept.report().arms.iter().find(|a| a.policy.is_none()).unwrap();
+    assert_eq!(serde_json::to_value(without.verdict).unwrap(), "unproven");
 }
 
 #[test]
@@ -144,4 +152,82 @@ fn the_number_of_tokens_takes_loading_off_the_counts() {
     let arm = swept.report().arms.iter().find(|a| a.policy.as_deref() == Some("alias-only")).unwrap();
     assert_eq!(arm.barriers_asked_per_token, Some(100.0));
     assert_eq!(arm.measured.as_ref().unwrap().per, "token");
+}
+
+/// A script that runs the stand-in, and prints what `body` makes of its standard output, which is in `$said`.
+fn script(bench: &Bench, body: &str) -> String {
+    let app = bench.application();
+    let path = bench.path("other.sh");
+    fs::write(&path, format!("#!/usr/bin/env bash\nsaid=$({app} \"$@\" 2>/dev/null) || exit $?\n{body}\n"))
+        .unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.display().to_string()
+}
+
+/// What the application prints where its answer is right, and where it is not.
+fn either(right: &str, wrong: &str) -> String {
+    format!("[[ $said == *'answer is right'* ]] && {right} || {wrong}")
+}
+
+#[test]
+fn outputs_that_differ_only_in_bytes_that_are_no_text_differ() {
+    let body = either(r"printf 'x \xff\n'", r"printf 'x \xfe\n'");
+    for same in ["--same-output", "--check"] {
+        let bench = Bench::new();
+        let app = script(&bench, &body);
+        let check = if same == "--check" { vec![same, &app] } else { vec![same] };
+        let swept = bench.sweep(&[&["--policy", "alias-only", "--app", &app][..], &check].concat()).expect(0);
+        assert_eq!(swept.verdict("none", "reverse").0, "refuted", "{same}");
+        assert_eq!(swept.verdict("alias-only", "off").0, "verified", "{same}");
+
+        let bench = Bench::new().with("alias-only,shuffle=reverse", "wrong");
+        script(&bench, &body);
+        let app = bench.path("other.sh").display().to_string();
+        let check = if same == "--check" { vec![same, &app] } else { vec![same] };
+        let swept = bench.sweep(&[&["--policy", "alias-only", "--app", &app][..], &check].concat()).expect(1);
+        assert_eq!(swept.verdict("alias-only", "off").0, "refuted", "{same}");
+    }
+}
+
+#[test]
+fn what_comes_after_the_part_of_an_output_that_is_kept_is_compared_too() {
+    let bench = Bench::new();
+    let body = format!("echo 'rate 16.5'; head -c 9000000 /dev/zero; {}", either("echo right", "echo wrong"));
+    let app = script(&bench, &body);
+    let args = ["--policy", "alias-only", "--same-output", "--metric", r"rate ([\d.]+)", "--app", &app];
+    let swept = bench.sweep(&args).expect(0);
+    assert_eq!(swept.verdict("none", "reverse").0, "refuted");
+    assert_eq!(swept.verdict("alias-only", "off").0, "verified");
+    let notes = &swept.report().notes;
+    assert!(notes.iter().any(|n| n.contains("9000016 bytes") && n.contains("first 8 MiB")), "{notes:?}");
+}
+
+#[test]
+fn a_metric_that_finds_two_numbers_is_refused() {
+    let bench = Bench::new();
+    let args = ["--same-output", "--ignore", "^started", "--metric", r"([\d.]+) (t/s|\+/-)"];
+    let swept = sweep(&bench, &args).expect(1);
+    let said = &swept.stderr;
+    assert!(said.contains("2 times") && said.contains("16.5") && said.contains("4.25"), "{said}");
+    // The run that finds a device, and one without the layer, which is not repeated for the sake of another number.
+    assert_eq!(bench.runs().len(), 2, "{:?}", bench.runs());
+}
+
+#[test]
+fn a_rate_that_is_none_is_refused() {
+    for rate in ["NaN", "-3", "0", "inf"] {
+        let bench = Bench::new();
+        let app = script(&bench, &format!("echo 'rate {rate}'"));
+        let args = ["--policy", "alias-only", "--same-output", "--metric", "rate (.*)", "--app", &app];
+        let swept = bench.sweep(&args).expect(1);
+        assert!(swept.stderr.contains("no rate"), "{rate}: {}", swept.stderr);
+    }
+}
+
+#[test]
+fn a_reference_value_that_is_no_number_ends_the_sweep() {
+    let bench = Bench::new();
+    let app = script(&bench, "echo 'PPL = NaN'");
+    let swept = sweep(&bench, &["--check", &app, "--check-value", "PPL = (.*)"]).expect(1);
+    assert!(swept.stderr.contains("not a finite number"), "{}", swept.stderr);
 }

@@ -106,7 +106,7 @@ fn a_reference_that_fails_ends_the_sweep_with_its_reason() {
         ("stock", "exit", "the device was lost"),
         ("stock", "noreport", "zinc-barrier doctor"),
         ("stock", "nan", "not a finite number"),
-        ("without", "segv", "the engine alone"),
+        ("without", "segv", "the run without the layer"),
     ] {
         let bench = Bench::new().with(run, how);
         let swept = bench.sweep(&MAIN_JOB).expect(1);

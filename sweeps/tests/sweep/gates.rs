@@ -128,7 +128,7 @@ fn a_soak_without_a_bad_record_says_what_the_rate_is_below() {
     let control = swept.report().soaks.iter().find(|s| s.control).unwrap();
     assert_eq!((control.policy.as_str(), control.shuffle.as_str()), ("none", "reverse"));
     assert_eq!((control.records, control.bad), (2, 1), "the stand-in has one record that is always right");
-    let args = ["--policy", "alias-only", "--soak", "320", "--tokens", "32", "--drops", "0"];
+    let args = ["--policy", "alias-only", "--soak", "320", "--tokens", "32", "--drops", "0", "--force"];
     let swept = bench.sweep(&args).expect(0);
     let soak = swept.report().soaks.iter().find(|s| s.policy == "alias-only").unwrap();
     assert_eq!((soak.tokens, soak.records, soak.bad), (320, 20, 0));

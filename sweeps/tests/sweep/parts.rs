@@ -115,6 +115,22 @@ fn a_plan_holds_several_sweeps_names_no_programs_where_asked_and_runs_as_a_whole
     // An arm that cannot be made is a hole, and the others are made all the same.
     std::fs::remove_dir_all(bench.path("all/1")).unwrap();
     std::fs::write(bench.path("all/1"), "no folder").unwrap();
-    let (_, said) = sweep(&bench, &["run", "plan.json", "--out", "all"], 1);
+    let (_, said) = sweep(&bench, &["run", "plan.json", "--out", "all", "--force"], 1);
     assert!(said.contains("arm 1 was not made") && said.contains("Missing: arm 1"), "{said}");
+}
+
+#[test]
+fn arms_are_joined_again_but_not_over_a_sweep_of_its_own() {
+    let bench = planned();
+    sweep(&bench, &["run", "plan.json", "--arm", "0", "--out", "parts/0"], 0);
+    let merge = ["merge", "--plan", "plan.json", "parts/0", "--out"];
+    sweep(&bench, &[&merge[..], &["all"]].concat(), 1);
+    sweep(&bench, &[&merge[..], &["all"]].concat(), 1);
+    let before = std::fs::read(bench.path("parts/0/report.json")).unwrap();
+    let (_, said) = sweep(&bench, &[&merge[..], &["parts/0"]].concat(), 2);
+    assert!(said.contains("parts/0/report.json") && said.contains("--force"), "{said}");
+    let (_, said) = sweep(&bench, &["run", "plan.json", "--arm", "0", "--out", "parts/0"], 2);
+    assert!(said.contains("finished") && said.contains("--force"), "{said}");
+    assert_eq!(std::fs::read(bench.path("parts/0/report.json")).unwrap(), before);
+    sweep(&bench, &["run", "plan.json", "--arm", "0", "--out", "parts/0", "--force"], 0);
 }

@@ -169,3 +169,52 @@ fn pictures_are_drawn_anew_from_the_report_alone() {
     assert!(output.status.success() && bench.path("elsewhere/report.svg").is_file());
     assert_eq!(on_reports(&bench, &["plot", "nowhere"]).status.code(), Some(3));
 }
+
+#[test]
+fn the_commit_is_that_of_the_program_and_not_of_the_folder_that_it_is_run_in() {
+    // A checkout of another state, with the program in it, as after a pull without a build.
+    let bench = Bench::new();
+    let git = |folder: &std::path::Path, args: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.args([
+            "-c",
+            "user.name=n",
+            "-c",
+            "user.email=e@example.org",
+            "-c",
+            "commit.gpgsign=false",
+            "-C",
+        ]);
+        let output = command.arg(folder).args(args).output().unwrap();
+        output.status.success().then(|| String::from_utf8(output.stdout).unwrap().trim().to_string())
+    };
+    let top = bench.path(".");
+    std::fs::create_dir(top.join("sweeps")).unwrap();
+    std::fs::write(top.join("sweeps/Cargo.toml"), "name = \"zinc-sweeps\"\n").unwrap();
+    for args in [&["init", "-q"][..], &["add", "sweeps"], &["commit", "-q", "-m", "other"]] {
+        git(&top, args).unwrap_or_else(|| panic!("git {args:?}"));
+    }
+    let program = bench.path("sweep");
+    std::fs::copy(env!("CARGO_BIN_EXE_sweep"), &program).unwrap();
+
+    let own = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let built_from = zinc_commit::source(own, &["sweeps"], "git").map(|source| source.commit);
+    let output = std::process::Command::new(&program).current_dir(&top).arg("--version").output().unwrap();
+    let version = String::from_utf8(output.stdout).unwrap();
+    match &built_from {
+        Some(commit) => assert!(version.contains(&format!("({}", &commit[..12])), "{version} of {commit}"),
+        None => assert_eq!(version, concat!("sweep ", env!("CARGO_PKG_VERSION"), "\n")),
+    }
+    let mut command = std::process::Command::new(&program);
+    command.current_dir(&top).args([
+        "--engine",
+        "engine.sh",
+        "--layer",
+        "libzinc_barrier.so",
+        "--out",
+        "out",
+    ]);
+    let output = command.args(["--policy", "alias-only", "--reps", "1", "--drops", "1"]).output().unwrap();
+    let swept = bench.swept(output);
+    assert_eq!(swept.report().git.as_ref().map(|git| git.commit.clone()), built_from);
+}

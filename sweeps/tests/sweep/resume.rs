@@ -83,3 +83,50 @@ fn a_finished_sweep_that_is_resumed_runs_nothing_and_another_one_is_refused() {
     assert!(swept.stderr.contains("other programs"), "{}", swept.stderr);
     assert_eq!(bench.runs().len(), runs);
 }
+
+#[test]
+fn what_an_earlier_sweep_left_is_replaced_only_where_that_is_asked() {
+    let bench = Bench::new();
+    let files = || ["out/runs.jsonl", "out/report.json"].map(|name| fs::read(bench.path(name)).unwrap());
+    killed_in(&bench, "alias-only,shuffle=2");
+    let (before, runs) = (files(), bench.runs().len());
+    let swept = bench.sweep(&OPTIONS).expect(2);
+    for option in ["interrupted", "--resume", "--force", "--out"] {
+        assert!(swept.stderr.contains(option), "{option}: {}", swept.stderr);
+    }
+    assert_eq!((files(), bench.runs().len()), (before, runs));
+
+    bench.sweep(&[&OPTIONS[..], &["--resume"]].concat()).expect(0);
+    let (before, runs) = (files(), bench.runs().len());
+    let swept = bench.sweep(&OPTIONS).expect(2);
+    assert!(swept.stderr.contains("finished") && swept.stderr.contains("--force"), "{}", swept.stderr);
+    assert_eq!((files(), bench.runs().len()), (before, runs));
+
+    fs::write(bench.path("out/mine.txt"), "mine").unwrap();
+    let swept = bench.sweep(&[&OPTIONS[..], &["--force"]].concat()).expect(0);
+    assert!(bench.runs().len() > runs && swept.report().complete);
+    assert!(!swept.report().notes.iter().any(|n| n.contains("interrupted")));
+    assert!(bench.path("out/mine.txt").is_file(), "what is no report's stays");
+}
+
+#[test]
+fn two_sweeps_at_a_time_do_not_share_a_folder() {
+    let bench = Bench::new().with("alias-only", "hang");
+    let mut first =
+        bench.command().args(OPTIONS).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let started = Instant::now();
+    while !bench.runs().iter().any(|run| run == "alias-only") {
+        assert!(started.elapsed() < Duration::from_secs(60), "{:?}", bench.runs());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let before = fs::read(bench.path("out/runs.jsonl")).unwrap();
+    for option in ["--resume", "--force"] {
+        let args = [&OPTIONS[..], &["--timeout", "1", option]].concat();
+        let swept = bench.sweep(&args).expect(2);
+        let holder = format!("process {}", first.id());
+        assert!(swept.stderr.contains("another sweep") && swept.stderr.contains(&holder), "{}", swept.stderr);
+    }
+    assert_eq!(fs::read(bench.path("out/runs.jsonl")).unwrap(), before);
+    first.kill().unwrap();
+    first.wait().unwrap();
+}

@@ -217,7 +217,7 @@ fn a_run_that_crashes_on_a_shim_fails_its_arm() {
 fn shims_that_are_not_set_up_are_not_run_and_the_command_is_named() {
     let shims = navi31();
     for driver in ["radv-shim:navi31", "radv-shim:gfx1201", "honeykrisp-shim"] {
-        let swept = shims.sweep(&["--driver", driver, "--policy", "alias-only"]).expect(3);
+        let swept = shims.sweep(&["--driver", driver, "--policy", "alias-only", "--force"]).expect(3);
         assert!(
             swept.stderr.contains("`sweep setup-shims`") && swept.stderr.contains(driver),
             "{}",

@@ -186,7 +186,7 @@ fn every_device_that_was_asked_for_is_swept() {
     // The stand-in always runs on its CPU: for the other device that is the wrong device, and is not believed.
     let swept = bench.sweep(&["--policy", "alias-only", "--driver", "nvidia"]).expect(1);
     assert!(swept.stderr.contains("ran on Fake CPU instead of Fake GPU"), "{}", swept.stderr);
-    bench.sweep(&["--policy", "alias-only", "--driver", "lavapipe"]).expect(0);
+    bench.sweep(&["--policy", "alias-only", "--driver", "lavapipe", "--force"]).expect(0);
 }
 
 /// A mask of which the stand-in needs bits 2 and 0: without bit 2 the numbers are wrong, without bit 0 it crashes.
