@@ -224,21 +224,11 @@ impl Drop for NoSigpipe {
 mod tests {
     use super::*;
     use std::io::Read;
-    use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
-
-    /// The two ends of a pipe: what is read, what is written.
-    fn pipe() -> (std::fs::File, OwnedFd) {
-        let mut ends = [0; 2];
-        // SAFETY: two new descriptors, owned here.
-        unsafe {
-            assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0);
-            (OwnedFd::from_raw_fd(ends[0]).into(), OwnedFd::from_raw_fd(ends[1]))
-        }
-    }
+    use std::os::fd::{IntoRawFd, OwnedFd};
 
     #[test]
     fn a_reader_that_is_gone_is_an_error_and_no_signal() {
-        let (read, write) = pipe();
+        let (read, write) = std::io::pipe().unwrap();
         drop(read);
         // Rust's own start-up ignores the signal; a host's may not.
         // SAFETY: the default action, put back below.
@@ -251,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_does_not_read_costs_a_second_and_not_for_ever() {
-        let (read, write) = pipe();
+        let (read, write) = std::io::pipe().unwrap();
         let why = write_all(write.as_fd(), &vec![b'x'; 1 << 20]).unwrap_err();
         assert_eq!(why.kind(), io::ErrorKind::TimedOut);
         drop(read);
@@ -259,9 +249,9 @@ mod tests {
 
     #[test]
     fn a_descriptor_that_stands_for_another_file_is_not_written_to() {
-        let (mut read, write) = pipe();
+        let (mut read, write) = std::io::pipe().unwrap();
         let stderr = identity(write.as_fd()).unwrap();
-        let copy = write.try_clone().unwrap().into_raw_fd();
+        let copy = OwnedFd::from(write.try_clone().unwrap()).into_raw_fd();
         Output(Place::Then(Some(Arc::new(Kept { copy, identity: stderr })))).write("mine").unwrap();
         // As if the host had closed the copy, and opened this file there.
         let other = tempfile::tempfile().unwrap();

@@ -4,7 +4,7 @@ mod mock;
 
 use mock::App;
 use std::io::Read;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
 /// How the host of this process behaves; unset in the tests themselves.
@@ -64,19 +64,9 @@ fn host(manner: &str) -> Command {
     host
 }
 
-/// A pipe: the end that is read, and the one that is written.
-fn pipe() -> (std::fs::File, OwnedFd) {
-    let mut ends = [0; 2];
-    // SAFETY: two new descriptors, owned here.
-    unsafe {
-        assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0);
-        (OwnedFd::from_raw_fd(ends[0]).into(), OwnedFd::from_raw_fd(ends[1]))
-    }
-}
-
 #[test]
 fn a_report_without_a_reader_does_not_end_the_host() {
-    let (read, write) = pipe();
+    let (read, write) = std::io::pipe().unwrap();
     drop(read);
     let status = host("plain").stdout(Stdio::null()).stderr(Stdio::from(write)).status().unwrap();
     assert!(status.success(), "{status}");
@@ -88,7 +78,7 @@ fn a_report_without_a_reader_does_not_end_the_host() {
 
 #[test]
 fn a_report_that_is_never_read_does_not_block_the_host_for_ever() {
-    let (read, write) = pipe();
+    let (read, write) = std::io::pipe().unwrap();
     // SAFETY: makes the pipe as small as it can be, and fills it.
     unsafe {
         let size = libc::fcntl(write.as_raw_fd(), libc::F_SETPIPE_SZ, 4096);
@@ -104,7 +94,7 @@ fn a_report_that_is_never_read_does_not_block_the_host_for_ever() {
 fn a_report_goes_to_what_was_stderr_when_the_instance_was_made() {
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("own");
-    let (mut read, write) = pipe();
+    let (mut read, write) = std::io::pipe().unwrap();
     let status = host(&format!("reopens {}", own.display()))
         .stdout(Stdio::null())
         .stderr(Stdio::from(write))
