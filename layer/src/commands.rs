@@ -16,12 +16,16 @@ use ash::vk;
 use std::cell::Cell;
 use std::ffi::c_void;
 
-/// A command that the layer does not model comes next.
+/// A command that the layer does not model comes next; `name` says which.
 ///
 /// # Safety
 ///
 /// `buffer` must be live.
-pub(crate) unsafe fn before_unmodelled(buffer: vk::CommandBuffer, effect: Effect) {
+pub(crate) unsafe fn before_unmodelled(
+    buffer: vk::CommandBuffer,
+    effect: Effect,
+    name: impl FnOnce() -> String,
+) {
     // SAFETY: by the caller.
     let Some(context) = (unsafe { context(buffer) }) else { return };
     context.with(|state| {
@@ -29,13 +33,17 @@ pub(crate) unsafe fn before_unmodelled(buffer: vk::CommandBuffer, effect: Effect
         if effect == Effect::Taint {
             context.stop_holding(state);
             state.recorder.bound.clear();
+            state.tainted.get_or_insert_with(name);
             return;
         }
         if state.recorder.rendering && matches!(effect, Effect::Flush) {
             // Nothing has become pending since rendering began.
             return;
         }
-        if let Some(due) = state.recorder.unknown_operation() {
+        let kept = state.recorder.kept();
+        let due = state.recorder.unknown_operation();
+        context.device.kept_for(state.recorder.kept() - kept, name);
+        if let Some(due) = due {
             context.emit(state, due.barrier);
         }
         context.release(state);
@@ -147,7 +155,7 @@ pub unsafe extern "system" fn end_command_buffer(buffer: vk::CommandBuffer) -> v
         if result == vk::Result::SUCCESS {
             context.with(|state| {
                 let mut finished = state.recorder.finished();
-                context.device.sums.lock().recorded += finished.counts;
+                context.device.recorded(&finished.counts, &state.recorder, state.tainted.take());
                 if let Some(journal) = state.recorder.take_journal() {
                     finished.witnesses = context.device.tell(&journal);
                     finished.journal = Some(journal.into());
@@ -497,7 +505,10 @@ pub unsafe extern "system" fn cmd_execute_commands(
     unsafe {
         let Some(context) = context(buffer) else { return };
         context.with(|state| {
-            if let Some(due) = state.recorder.unknown() {
+            let kept = state.recorder.kept();
+            let due = state.recorder.unmodelled();
+            context.device.kept_for(state.recorder.kept() - kept, || "vkCmdExecuteCommands".into());
+            if let Some(due) = due {
                 context.emit(state, due.barrier);
             }
             context.release(state);

@@ -209,6 +209,7 @@ impl Context<'_> {
                 capture.barrier();
             }
             let asked = asked();
+            let kept = state.recorder.kept();
             let answer = state.recorder.asked(asked);
             match answer {
                 Answer::Withhold => {}
@@ -224,6 +225,8 @@ impl Context<'_> {
                 }
                 Answer::PassThrough(due) => {
                     state.breaks_script();
+                    let name = || "vkCmdPipelineBarrier".into();
+                    self.device.kept_for(state.recorder.kept() - kept, name);
                     if let Some(due) = due {
                         self.emit(state, due.barrier);
                     }

@@ -6,7 +6,7 @@ use crate::audit::Audit;
 use crate::capture::Capture;
 use crate::descriptors::{Resolve, Set};
 use crate::exclusive::Exclusive;
-use crate::footprint::Rules;
+use crate::footprint::{Rules, Unresolved};
 use crate::handles::Table;
 use crate::images::{Image, ImageView};
 use crate::journal::Journal;
@@ -18,6 +18,7 @@ use crate::output::Patient;
 use crate::pipelines::{Pipeline, ShaderModule};
 use crate::recorder::{Finished, Recorder};
 use crate::replay::Replay;
+use crate::reporting;
 use crate::segment::Segment;
 use crate::set_layouts::SetLayout;
 use crate::settings::{OutOfBounds, Ranges, Settings, Shuffle};
@@ -43,6 +44,10 @@ pub struct Sums {
     pub recorded: Counts,
     /// Executed, by a policy not in force.
     pub would_emit: BTreeMap<Policy, Counts>,
+    /// By the name of a command without a model: barriers that went out because it came next, as recorded.
+    pub kept_by: BTreeMap<String, u64>,
+    /// By the reason: dispatches that touch what is not known, as recorded.
+    pub unknown_because: BTreeMap<String, u64>,
 }
 
 /// One `VkCommandBuffer`.
@@ -67,6 +72,8 @@ pub struct CommandState {
     pub recorder: Recorder,
     /// Where operations are issued elsewhere than they are recorded: what is held back, and what is bound.
     pub segment: Option<Segment>,
+    /// The first command of the recording that bound something which the layer does not follow.
+    pub tainted: Option<String>,
     quick: bool,
 }
 
@@ -160,6 +167,8 @@ pub struct Device {
     failed: AtomicBool,
     /// The report was written.
     pub reported: AtomicBool,
+    /// When it is to be written while the process runs.
+    pub next_report: reporting::Next,
     /// What was submitted, as the independent model sees it.
     pub audit: Mutex<Audit>,
     /// How often pairs forced barriers in what was executed.
@@ -218,6 +227,7 @@ impl Device {
             unheard: Mutex::default(),
             failed: AtomicBool::new(false),
             reported: AtomicBool::new(false),
+            next_report: Default::default(),
             audit: Mutex::default(),
             witnesses: Mutex::default(),
             names: Mutex::default(),
@@ -253,7 +263,7 @@ impl Device {
         };
         if self.failed.load(Ordering::Relaxed) {
             let recorder = Recorder::new(Policy::Stock, &[], rules);
-            return CommandState { recorder, segment: None, quick: false };
+            return CommandState { recorder, segment: None, tainted: None, quick: false };
         }
         let shadows: Vec<Policy> = match settings.would_emit {
             true => Policy::ALL.into_iter().filter(|p| *p != settings.policy).collect(),
@@ -266,7 +276,7 @@ impl Device {
         let segment = self.keeps_bindings().then(|| self.fresh_segment());
         let watched = settings.would_emit || self.keeps_journals() || self.capture.is_some();
         let quick = segment.is_none() && !watched && !self.is_tight();
-        CommandState { recorder, segment, quick }
+        CommandState { recorder, segment, tainted: None, quick }
     }
 
     /// The state of a command buffer that is allocated: one that another left, with its memory and what it remembers of the
@@ -291,6 +301,7 @@ impl Device {
             return;
         }
         state.recorder.reset();
+        state.tainted = None;
         if let Some(segment) = &mut state.segment {
             *segment = self.fresh_segment();
         }
@@ -301,6 +312,28 @@ impl Device {
         self.spare_states.lock().clear();
         self.pipeline_layouts.remove_if(|_| true);
         self.lives.store(false, Ordering::Release);
+    }
+
+    /// Barriers went out because a command without a model came next; `name` says which.
+    pub fn kept_for(&self, barriers: u64, name: impl FnOnce() -> String) {
+        if barriers > 0 {
+            *self.sums.lock().kept_by.entry(name()).or_default() += barriers;
+        }
+    }
+
+    /// A recording has ended; `tainted` names a command of it that bound what the layer does not follow.
+    pub fn recorded(&self, counts: &Counts, recorder: &Recorder, tainted: Option<String>) {
+        let mut sums = self.sums.lock();
+        sums.recorded += *counts;
+        for (why, times) in recorder.unresolved() {
+            let reason = match (why, &tainted) {
+                (Unresolved::NoPipeline | Unresolved::Set, Some(name)) => {
+                    format!("bound in a way that the layer does not follow, by {name}")
+                }
+                _ => why.reason().into(),
+            };
+            *sums.unknown_because.entry(reason).or_default() += times;
+        }
     }
 
     /// A command or function of which nothing is known was called: the report names it. From now on no set's contents are

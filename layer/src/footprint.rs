@@ -59,9 +59,50 @@ pub struct Rules {
     pub trust_out_of_bounds: bool,
 }
 
-/// Something that a dispatch does and that can't be resolved.
+/// Why it can't be known what a dispatch touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unresolved;
+pub enum Unresolved {
+    /// No pipeline is bound that the layer knows: shader objects, or a bind that it does not follow.
+    NoPipeline,
+    /// The pipeline's shader was not seen, or something in it was not understood.
+    Shader,
+    /// A set that the shader uses is not bound, or was not seen.
+    Set,
+    /// The set lacks the binding.
+    Binding,
+    /// A descriptor was not written that the layer saw, or refers to something that it has no record of.
+    Descriptor,
+    /// A descriptor of a kind that the layer has no model of.
+    Kind,
+}
+
+impl Unresolved {
+    /// All of them, each at its own number.
+    pub const ALL: [Unresolved; 6] = [
+        Unresolved::NoPipeline,
+        Unresolved::Shader,
+        Unresolved::Set,
+        Unresolved::Binding,
+        Unresolved::Descriptor,
+        Unresolved::Kind,
+    ];
+
+    /// The reason in words, for the report.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Unresolved::NoPipeline => "no pipeline bound that the layer follows (shader objects?)",
+            Unresolved::Shader => "a shader that was not seen or not understood",
+            Unresolved::Set => {
+                "a descriptor set that is not bound, or not seen (descriptor buffers or heaps?)"
+            }
+            Unresolved::Binding => "a binding that its set does not have",
+            Unresolved::Descriptor => "a descriptor whose write was not seen",
+            Unresolved::Kind => {
+                "a descriptor of a kind without a model (acceleration structures, input attachments)"
+            }
+        }
+    }
+}
 
 /// The accesses of a dispatch that nothing is known about: everything, at the stages a dispatch has.
 pub fn unknown_dispatch() -> [Access; 2] {
@@ -85,7 +126,7 @@ pub fn of_dispatch<'a>(
     out: &mut Vec<Access>,
 ) -> Result<(), Unresolved> {
     let touched = dispatch.zip(pipeline.tight.as_ref()).and_then(|(dispatch, tight)| tight.touched(dispatch));
-    let shader = pipeline.shader.as_ref().ok_or(Unresolved)?;
+    let shader = pipeline.shader.as_ref().ok_or(Unresolved::Shader)?;
     let whole_writes = pipeline.robust_writes && !rules.trust_out_of_bounds;
     let plain = touched.is_none() && !whole_writes;
     out.reserve(2 * shader.bindings.len());
@@ -98,10 +139,10 @@ pub fn of_dispatch<'a>(
             Some((number, set, offsets)) if number == binding.set => (set, offsets),
             _ => {
                 let bound = bound.get(binding.set as usize).and_then(Option::as_ref).filter(|b| !b.lost);
-                let bound = bound.ok_or(Unresolved)?;
+                let bound = bound.ok_or(Unresolved::Set)?;
                 let set = match &bound.pushed {
                     Some(set) => set,
-                    None => find(bound.handle).ok_or(Unresolved)?,
+                    None => find(bound.handle).ok_or(Unresolved::Set)?,
                 };
                 (set, &bound.dynamic_offsets[..])
             }
@@ -192,7 +233,9 @@ fn of_binding(
             Flags::SHADER_SAMPLED_READ
         }
         Class::Sampler => return Ok(()),
-        Class::InputAttachment | Class::AccelerationStructure | Class::Unknown => return Err(Unresolved),
+        Class::InputAttachment | Class::AccelerationStructure | Class::Unknown => {
+            return Err(Unresolved::Kind);
+        }
     };
     let elements = match &binding.elements {
         Elements::These(elements) => Some(elements),
@@ -229,10 +272,10 @@ fn of_binding(
             };
             push(out, direction, read_flag, read.unwrap_or(range), written.unwrap_or(range));
         }
-        Slot::Unknown => resolved = Err(Unresolved),
+        Slot::Unknown => resolved = Err(Unresolved::Descriptor),
     });
     if !exists {
-        return Err(Unresolved);
+        return Err(Unresolved::Binding);
     }
     resolved
 }

@@ -5,8 +5,8 @@
 
 use crate::entry::{get_device_proc_addr, void};
 use crate::{
-    commands as c, images as i, layouts as l, mappings as m, objects as o, pushes as p, set_layouts as sl,
-    submits as s, templates as t, transfers as x,
+    commands as c, images as i, labels as lb, layouts as l, mappings as m, objects as o, pushes as p,
+    queries as q, set_layouts as sl, submits as s, templates as t, transfers as x,
 };
 use ash::vk;
 use std::ffi::CStr;
@@ -102,5 +102,19 @@ hooks! { find;
     "vkCmdCopyBuffer2" | "vkCmdCopyBuffer2KHR" => x::cmd_copy_buffer2: vk::PFN_vkCmdCopyBuffer2;
     "vkCmdFillBuffer" => x::cmd_fill_buffer: vk::PFN_vkCmdFillBuffer;
     "vkCmdUpdateBuffer" => x::cmd_update_buffer: vk::PFN_vkCmdUpdateBuffer;
+    "vkCmdResetQueryPool" => q::cmd_reset_query_pool: vk::PFN_vkCmdResetQueryPool;
+    "vkCmdWriteTimestamp" => q::cmd_write_timestamp: vk::PFN_vkCmdWriteTimestamp;
+    "vkCmdWriteTimestamp2" | "vkCmdWriteTimestamp2KHR" => q::cmd_write_timestamp2: vk::PFN_vkCmdWriteTimestamp2;
+    "vkCmdBeginQuery" => q::cmd_begin_query: vk::PFN_vkCmdBeginQuery;
+    "vkCmdEndQuery" => q::cmd_end_query: vk::PFN_vkCmdEndQuery;
+    "vkCmdBeginQueryIndexedEXT" => q::cmd_begin_query_indexed: vk::PFN_vkCmdBeginQueryIndexedEXT;
+    "vkCmdEndQueryIndexedEXT" => q::cmd_end_query_indexed: vk::PFN_vkCmdEndQueryIndexedEXT;
+    "vkCmdCopyQueryPoolResults" => q::cmd_copy_query_pool_results: vk::PFN_vkCmdCopyQueryPoolResults;
+    "vkCmdBeginDebugUtilsLabelEXT" => lb::cmd_begin_label: vk::PFN_vkCmdBeginDebugUtilsLabelEXT;
+    "vkCmdInsertDebugUtilsLabelEXT" => lb::cmd_insert_label: vk::PFN_vkCmdInsertDebugUtilsLabelEXT;
+    "vkCmdEndDebugUtilsLabelEXT" => lb::cmd_end_label: vk::PFN_vkCmdEndDebugUtilsLabelEXT;
+    "vkCmdDebugMarkerBeginEXT" => lb::cmd_marker_begin: vk::PFN_vkCmdDebugMarkerBeginEXT;
+    "vkCmdDebugMarkerInsertEXT" => lb::cmd_marker_insert: vk::PFN_vkCmdDebugMarkerInsertEXT;
+    "vkCmdDebugMarkerEndEXT" => lb::cmd_marker_end: vk::PFN_vkCmdDebugMarkerEndEXT;
     "vkCmdExecuteCommands" => c::cmd_execute_commands: vk::PFN_vkCmdExecuteCommands;
 }

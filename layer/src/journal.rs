@@ -17,10 +17,14 @@ use zinc_hazard::{Access, Barrier, Issue, Nature, Plan, Stages, Stretch};
 pub enum What {
     /// A dispatch of the pipeline of this number, in order of creation from 0; `None` where it is not known.
     Dispatch(Option<u64>),
+    /// A copy, a fill or an update: which of them, its accesses say.
+    Transfer,
     /// A copy.
     Copy,
     /// A fill or update.
     Clear,
+    /// A timestamp, or a reset of queries.
+    Query,
     /// A command without a model.
     Unknown,
 }
@@ -125,8 +129,10 @@ impl Journal {
                         all.push(std::mem::replace(&mut open, (Stretch::new(), Vec::new())));
                     }
                     Some(Operation { what, nature }) => {
-                        if *nature == Nature::Synchronises {
-                            open.0.flush();
+                        match nature {
+                            Nature::Synchronises => open.0.flush(),
+                            Nature::Stamps { after_compute } => open.0.timestamp(*after_compute),
+                            Nature::Movable | Nature::Stays => {}
                         }
                         open.0.operation(accesses, *nature != Nature::Movable);
                         open.1.push(*what);

@@ -6,16 +6,17 @@
 use crate::addresses::{Addresses, Reached, Seen};
 use crate::asked::Asked;
 use crate::descriptors::Set;
-use crate::footprint::{self, BoundSet, Rules};
+use crate::footprint::{self, BoundSet, Rules, Unresolved};
 use crate::journal::{self, Journal, What};
 use crate::pipelines::Pipeline;
 use crate::script::Script;
 use crate::trace::Witnesses;
 use ash::vk;
+use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 use zinc_hazard::{
-    Access, Barrier, Derived, Due, Key, Nature, Plan, Policy, Range, RepeatingPlanner as Planner, Step,
-    Verdict,
+    Access, Barrier, Cause, Derived, Due, Key, Nature, Plan, Policy, Range, RepeatingPlanner as Planner,
+    Side, Stages, Step, Verdict,
 };
 use zinc_reflect::Dispatch;
 use zinc_report::{Counts, Hazards};
@@ -93,6 +94,12 @@ pub struct Recorder {
     executed: Counts,
     /// Where addresses led.
     seen: Seen,
+    /// First scopes of barriers that may still wait, and whose second scope has the writes of timestamps.
+    before_marks: Stages,
+    /// For each planner, how many barriers went out because a command without a model came next.
+    unmodelled: SmallVec<[u64; 1]>,
+    /// Dispatches whose accesses are not known, by the reason.
+    unresolved: [u64; Unresolved::ALL.len()],
     /// Everything as recorded and as issued, where somebody wants to know.
     journal: Option<Box<Journal>>,
 }
@@ -126,6 +133,9 @@ impl Recorder {
             counted: Counts::default(),
             executed: Counts::default(),
             seen: Seen::default(),
+            before_marks: Stages::empty(),
+            unmodelled: smallvec![0; 1 + shadows.len()],
+            unresolved: Default::default(),
             journal: None,
         }
     }
@@ -144,6 +154,9 @@ impl Recorder {
         self.conditional = false;
         self.counted = Counts::default();
         self.executed = Counts::default();
+        self.before_marks = Stages::empty();
+        self.unmodelled.fill(0);
+        self.unresolved = Default::default();
         if self.journal.is_some() {
             self.keep_journal();
         }
@@ -222,12 +235,16 @@ impl Recorder {
     pub fn asked(&mut self, asked: Asked) -> Answer {
         if self.rendering || self.lost || asked.pass_through {
             self.counted.barriers_passed_through += 1;
-            let due = self.unknown();
+            let due = self.unmodelled();
             self.each().for_each(Planner::passed_through);
             if let Some(journal) = &mut self.journal {
                 journal.asked(asked.barrier);
             }
             return Answer::PassThrough(due);
+        }
+        // The writes of timestamps are in the second scope of all commands, and of the stage that stands for them.
+        if asked.barrier.dst.stages.intersects(Stages::ALL_COMMANDS | Stages::TOP_OF_PIPE) {
+            self.before_marks |= asked.barrier.src.stages;
         }
         if let Some(journal) = &mut self.journal {
             journal.asked(asked.barrier);
@@ -265,6 +282,9 @@ impl Recorder {
         }
         let before = self.planner.repeats(footprint::key(pipeline, &self.bound.sets, find)?, true)?;
         self.counted.dispatches += 1;
+        if before.is_some() {
+            self.before_marks = Stages::empty();
+        }
         Some(before)
     }
 
@@ -284,14 +304,18 @@ impl Recorder {
         let key = pipeline.filter(|_| plain).and_then(|p| footprint::key(p, &self.bound.sets, &find));
         let (bound, rules, seen) = (&self.bound, self.rules, &mut self.seen);
         let (unknown, conditional) = (&mut self.counted.unknown_operations, self.conditional);
+        let unresolved = &mut self.unresolved;
         let derive = |accesses: &mut Vec<Access>| {
             let place = |reached| match grid {
                 Some((_, addresses)) => seen.place(addresses, reached, rules.granule),
                 None => Range::Anywhere,
             };
             let workgroups = grid.map(|(workgroups, _)| workgroups);
-            let derived = derive_dispatch(pipeline, (bound, find, rules), workgroups, place, accesses);
-            *unknown += u64::from(!derived.lasting);
+            let (derived, why) = derive_dispatch(pipeline, (bound, find, rules), workgroups, place, accesses);
+            if let Some(why) = why {
+                *unknown += 1;
+                unresolved[why as usize] += 1;
+            }
             accesses.extend(arguments);
             if conditional {
                 accesses.push(footprint::predicate());
@@ -299,7 +323,16 @@ impl Recorder {
             derived
         };
         let what = What::Dispatch(pipeline.map(|p| p.number));
-        operation((&mut self.planner, &mut self.shadows, &mut self.journal), (Some(what), key), derive)
+        let step = operation((&mut self.planner, &mut self.shadows, &mut self.journal), (what, key), derive);
+        self.emits(&step);
+        step
+    }
+
+    /// Before an operation, everything that waits is emitted, if anything is.
+    fn emits(&mut self, step: &Step) {
+        if step.before.is_some() {
+            self.before_marks = Stages::empty();
+        }
     }
 
     /// A copy, fill or update comes next; `fill` says what it touches, given the granule.
@@ -310,10 +343,32 @@ impl Recorder {
             fill(granule, accesses);
             Derived { nature: Nature::Movable, lasting: true }
         };
-        operation((&mut self.planner, &mut self.shadows, &mut self.journal), (None, None), derive)
+        let what = What::Transfer;
+        let step = operation((&mut self.planner, &mut self.shadows, &mut self.journal), (what, None), derive);
+        self.emits(&step);
+        step
     }
 
-    /// Something that the layer does not model comes next: what is returned must be emitted before it.
+    /// A command comes next that touches no memory, keeps its place, and waits by itself for `stages` of the commands before
+    /// it: a timestamp, say. A barrier that waits and that orders the command against more than that is emitted before it.
+    pub fn mark(&mut self, stages: Stages) -> Step {
+        let wants = self.before_marks.execution(Side::First);
+        let stages = stages.execution(Side::First);
+        let waits = stages.contains(wants);
+        let after_compute = stages.contains(Stages::COMPUTE_SHADER);
+        let nature = if waits { Nature::Stays } else { Nature::Stamps { after_compute } };
+        let derive = |_: &mut Vec<Access>| Derived { nature, lasting: true };
+        let what = What::Query;
+        let step = operation((&mut self.planner, &mut self.shadows, &mut self.journal), (what, None), derive);
+        // Where all is held, nothing is known yet of what is emitted.
+        if !waits && !self.planner.holds() {
+            self.before_marks = Stages::empty();
+        }
+        step
+    }
+
+    /// Nothing is known of what comes next, or the segment has become too long to be held: what is returned must be emitted
+    /// before it.
     pub fn unknown(&mut self) -> Option<Due> {
         let mut first = None;
         for planner in self.each() {
@@ -321,13 +376,41 @@ impl Recorder {
             planner.restart();
             first.get_or_insert(due);
         }
+        self.before_marks = Stages::empty();
         first.flatten()
     }
 
-    /// An operation that the layer does not model: [`Recorder::unknown`], counted.
+    /// A command comes next that the layer does not model: [`Recorder::unknown`], and what goes out is counted as due to it.
+    pub fn unmodelled(&mut self) -> Option<Due> {
+        let mut first = None;
+        let planners = std::iter::once(&mut self.planner).chain(&mut self.shadows);
+        for (planner, kept) in planners.zip(&mut self.unmodelled) {
+            let due = planner.flush();
+            let held = planner.planned().map_or(0, |plan| {
+                plan.emissions.iter().filter(|emission| emission.witness.cause == Cause::Flush).count()
+            });
+            *kept += due.is_some() as u64 + held as u64;
+            planner.restart();
+            first.get_or_insert(due);
+        }
+        self.before_marks = Stages::empty();
+        first.flatten()
+    }
+
+    /// How many barriers went out because a command without a model came next.
+    pub fn kept(&self) -> u64 {
+        self.unmodelled.first().copied().unwrap_or(0)
+    }
+
+    /// How many dispatches touch what is not known, by the reason.
+    pub fn unresolved(&self) -> impl Iterator<Item = (Unresolved, u64)> {
+        Unresolved::ALL.into_iter().zip(self.unresolved).filter(|(_, times)| *times > 0)
+    }
+
+    /// An operation that the layer does not model: [`Recorder::unmodelled`], counted.
     pub fn unknown_operation(&mut self) -> Option<Due> {
         self.counted.unknown_operations += 1;
-        self.unknown()
+        self.unmodelled()
     }
 
     /// A secondary command buffer will be executed here, after [`Recorder::unknown`].
@@ -368,7 +451,7 @@ impl Recorder {
 
     /// The counts so far; once [`Recorder::end`] was called, those of the recording.
     pub fn finished(&self) -> Finished {
-        let with = |planner: &Planner, mutated: u64| {
+        let with = |planner: &Planner, mutated: u64, unmodelled: u64| {
             let c = planner.counts();
             let own = Counts {
                 command_buffers: 1,
@@ -382,7 +465,8 @@ impl Recorder {
                     war: c.hazards.war,
                     waw: c.hazards.waw,
                     prefix: c.hazards.prefix,
-                    flush: c.hazards.flush,
+                    flush: c.hazards.flush.saturating_sub(unmodelled),
+                    unmodelled,
                 },
                 ..self.counted
             };
@@ -392,8 +476,10 @@ impl Recorder {
             journal: None,
             script: None,
             witnesses: None,
-            counts: with(&self.planner, self.counted.barriers_mutated),
-            would_emit: self.shadows.iter().map(|s| (s.policy(), with(s, 0))).collect(),
+            counts: with(&self.planner, self.counted.barriers_mutated, self.kept()),
+            would_emit: (self.shadows.iter().zip(self.unmodelled.iter().skip(1)))
+                .map(|(shadow, kept)| (shadow.policy(), with(shadow, 0, *kept)))
+                .collect(),
         }
     }
 }
@@ -405,7 +491,7 @@ fn derive_dispatch<'a>(
     workgroups: Option<Workgroups>,
     place: impl FnMut(Reached) -> Range,
     accesses: &mut Vec<Access>,
-) -> Derived {
+) -> (Derived, Option<Unresolved>) {
     // What can't be seen might hand data to others while it runs.
     let mut nature = Nature::Stays;
     let resolved = match pipeline {
@@ -419,30 +505,29 @@ fn derive_dispatch<'a>(
             let dispatch = workgroups.map(|(base, groups)| Dispatch { push_constants, groups, base });
             footprint::of_dispatch(pipeline, sets, find, rules, dispatch.as_ref(), place, accesses)
         }
-        None => Err(footprint::Unresolved),
+        None => Err(Unresolved::NoPipeline),
     };
     if resolved.is_err() {
         accesses.clear();
         accesses.extend(footprint::unknown_dispatch());
     }
-    Derived { nature, lasting: resolved.is_ok() }
+    (Derived { nature, lasting: resolved.is_ok() }, resolved.err())
 }
 
-/// Tells everyone who wants to know of an operation, a transfer if it is not said `what`; the answer is that of the policy
-/// in force. Its accesses are derived if somebody looks at them.
+/// Tells everyone who wants to know of an operation; the answer is that of the policy in force. Its accesses are derived if somebody looks at them.
 fn operation(
     (planner, shadows, journal): (&mut Planner, &mut [Planner], &mut Option<Box<Journal>>),
-    (what, key): (Option<What>, Option<Key>),
+    (what, key): (What, Option<Key>),
     derive: impl FnOnce(&mut Vec<Access>) -> Derived,
 ) -> Step {
-    let dispatch = what.is_some();
+    let dispatch = matches!(what, What::Dispatch(_));
     if journal.is_none() && shadows.is_empty() {
         return planner.operation(key, dispatch, derive);
     }
     let mut accesses = Vec::new();
     let derived = derive(&mut accesses);
     if let Some(journal) = journal {
-        let what = what.unwrap_or_else(|| journal::transfer(&accesses));
+        let what = if what == What::Transfer { journal::transfer(&accesses) } else { what };
         journal.operation(what, derived.nature, &accesses);
     }
     let tell = |planner: &mut Planner| {

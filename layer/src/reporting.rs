@@ -1,12 +1,17 @@
 //! The report of a device: made when the device is destroyed and, failing that, when the process ends.
+//!
+//! A process may end without either: by a signal, by `_exit`, by `abort`. So a report that goes to a file is also written
+//! while the process runs, at submissions, as often as a hundredth of the time allows.
 
 use crate::abi::chain;
 use crate::context::catch;
 use crate::device::{Device, registry};
 use ash::vk;
+use parking_lot::Mutex;
 use std::ffi::{CStr, c_char};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 use zinc_report::{DeviceType, Report, WrittenAt, api_version_text};
 
 /// The functions that tell what a physical device is; one of the first two is always there.
@@ -140,6 +145,8 @@ fn build(device: &Device, written_at: WrittenAt) -> Report {
     report.written_at = written_at;
     report.totals = sums.totals;
     report.recorded = sums.recorded;
+    report.kept_by = sums.kept_by;
+    report.unknown_because = sums.unknown_because;
     if settings.would_emit {
         report.would_emit = Some(
             sums.would_emit.iter().map(|(policy, counts)| (policy.name().to_string(), *counts)).collect(),
@@ -185,6 +192,65 @@ fn build(device: &Device, written_at: WrittenAt) -> Report {
     report.notes.extend(device.replay.refused_slices());
     report.layer_failed = device.has_failed();
     report
+}
+
+/// The least time between two reports that are written while the process runs.
+const LEAST_PAUSE: Duration = Duration::from_millis(100);
+
+/// How much longer than the writing of a report the pause after it is.
+const PAUSE: u32 = 100;
+
+/// When the report of a device that is in use is to be written next.
+#[derive(Debug, Default)]
+pub struct Next(Mutex<When>);
+
+#[derive(Debug, Default)]
+enum When {
+    /// At the next submission.
+    #[default]
+    Now,
+    At(Instant),
+    /// It can't be written, or is not wanted.
+    Never,
+}
+
+impl Next {
+    /// Runs `write` if it is time, and never again once it has failed. Not where another thread is here.
+    fn at(&self, write: impl FnOnce() -> bool) {
+        let Some(mut next) = self.0.try_lock() else { return };
+        let begun = match *next {
+            When::Never => return,
+            When::Now => Instant::now(),
+            When::At(then) => {
+                let now = Instant::now();
+                if now < then {
+                    return;
+                }
+                now
+            }
+        };
+        *next = match write() {
+            true => When::At(Instant::now() + LEAST_PAUSE.max(begun.elapsed() * PAUSE)),
+            false => When::Never,
+        };
+    }
+}
+
+/// Something was submitted on `device`: it is in the report's file soon, and at once if the last reports of the process have
+/// been written already.
+pub fn submitted(device: &Device) {
+    let write = |written_at| {
+        device.process == std::process::id()
+            && device.settings.deliver_early(
+                || build(device, written_at),
+                device.process,
+                device.description.number,
+            )
+    };
+    match device.reported.load(Ordering::Relaxed) {
+        true => _ = write(WrittenAt::ProcessExit),
+        false => device.next_report.at(|| write(WrittenAt::Running)),
+    }
 }
 
 /// Writes the report of `device`: once on stderr; into a file at the end of the process, and once more if the device is

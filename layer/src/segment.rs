@@ -11,13 +11,15 @@
 //! constants, and copies of all arrays and inline data. Binds go to the driver when they are recorded, as always;
 //! after a release the application's own state is bound again, so that whatever it records next finds it.
 //!
-//! Nothing is ever held across anything but these operations and the binds between them: every other command
-//! releases first.
+//! Nothing is ever held across anything but these operations, timestamps and resets of queries, which nothing moves across,
+//! debug labels, which move with what they enclose, and the binds between them: every other command releases first.
 
 use crate::bindings::{self, Bindings, Grid, Transfer, Unsure};
 use crate::footprint::BoundSet;
+use crate::labels::{Labels, Place};
 use crate::layouts::PipelineLayout;
 use crate::next::Next;
+use crate::queries::{self, Query};
 use crate::replay::traits::Traits;
 use crate::script::{Action, Script};
 use crate::settings::Shuffle;
@@ -26,11 +28,17 @@ use std::sync::Arc;
 use zinc_hazard::{Issue, Plan};
 
 #[derive(Debug)]
-enum Held {
+enum Command {
     /// With what it needs bound, and whether nothing may move across it.
     Dispatch(Arc<Bindings>, Grid, bool),
     Transfer(Transfer),
+    /// Nothing moves across it.
+    Query(Query),
 }
+
+/// One that is held back, and the regions in which it was recorded.
+#[derive(Debug)]
+struct Held(Command, Place);
 
 /// Something to do with what is held: see [`Segment::issue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +58,8 @@ pub struct Segment {
     /// `state` as the last held dispatch had it, while nothing was bound since.
     shared: Option<Arc<Bindings>>,
     held: Vec<Held>,
+    /// The regions that the application has opened.
+    pub labels: Labels,
     /// Something was bound that can't be bound again from here.
     closed: bool,
     /// Whether anything is held at all, or only what is bound is kept.
@@ -69,6 +79,7 @@ impl Segment {
             state: Bindings::default(),
             shared: None,
             held: Vec::new(),
+            labels: Labels::default(),
             closed: false,
             holds,
             script: replayed.then(Script::default),
@@ -143,6 +154,25 @@ impl Segment {
         self.closed = true;
     }
 
+    /// Returns true if operations are held back now.
+    pub fn holds_any(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    fn hold(&mut self, command: Command) {
+        let place = self.labels.here();
+        self.held.push(Held(command, place));
+    }
+
+    /// Takes in a command on queries, and holds it back if that can be. Says whether it is held.
+    pub fn query(&mut self, query: Query) -> bool {
+        let held = self.holds && !self.closed;
+        if held {
+            self.hold(Command::Query(query));
+        }
+        held
+    }
+
     fn bound(&mut self) -> Arc<Bindings> {
         self.shared.get_or_insert_with(|| Arc::new(self.state.clone())).clone()
     }
@@ -158,7 +188,7 @@ impl Segment {
         let held = self.holds && !self.closed && may;
         if held {
             let bound = self.bound();
-            self.held.push(Held::Dispatch(bound, grid, stays));
+            self.hold(Command::Dispatch(bound, grid, stays));
         }
         held
     }
@@ -176,7 +206,7 @@ impl Segment {
         }
         match kept.filter(|_| holds) {
             Some(transfer) => {
-                self.held.push(Held::Transfer(transfer));
+                self.hold(Command::Transfer(transfer));
                 true
             }
             None => false,
@@ -261,7 +291,9 @@ impl Segment {
         let held = std::mem::take(&mut self.held);
         let mut bound: Option<Arc<Bindings>> = None;
         let stays = |turn: &Turn| match turn {
-            Turn::Operation(number) => matches!(held[*number], Held::Dispatch(_, _, true)),
+            Turn::Operation(number) => {
+                matches!(held[*number].0, Command::Dispatch(_, _, true) | Command::Query(_))
+            }
             Turn::Barrier(_) => true,
         };
         for run in turns.chunk_by(|a, b| !stays(a) && !stays(b)) {
@@ -274,22 +306,28 @@ impl Segment {
                 // SAFETY: the application recorded each of these on this command buffer, with handles that must live
                 // until its execution ends.
                 unsafe {
-                    match &held[number] {
-                        Held::Dispatch(state, grid, _) => {
+                    let Held(command, place) = &held[number];
+                    self.labels.place(place, next, buffer);
+                    match command {
+                        Command::Dispatch(state, grid, _) => {
                             if bound.as_ref().is_none_or(|b| !Arc::ptr_eq(b, state)) {
                                 bindings::bind(next, buffer, state);
                                 bound = Some(state.clone());
                             }
                             bindings::dispatch(next, buffer, *grid);
                         }
-                        Held::Transfer(transfer) => bindings::transfer(next, buffer, transfer),
+                        Command::Transfer(transfer) => bindings::transfer(next, buffer, transfer),
+                        Command::Query(query) => queries::issue(next, buffer, *query),
                     }
                 }
             }
         }
-        if bound.is_some() {
-            // SAFETY: the state is what the application has bound.
-            unsafe { bindings::bind(next, buffer, &self.state) };
+        // SAFETY: by the caller; the state is what the application has bound.
+        unsafe {
+            if bound.is_some() {
+                bindings::bind(next, buffer, &self.state);
+            }
+            self.labels.catch_up(next, buffer);
         }
     }
 }
@@ -310,9 +348,9 @@ mod tests {
         let pipelines: Vec<u64> = segment
             .held
             .iter()
-            .map(|h| match h {
-                Held::Dispatch(state, _, _) => state.pipeline.as_raw(),
-                Held::Transfer(_) => 0,
+            .map(|h| match &h.0 {
+                Command::Dispatch(state, _, _) => state.pipeline.as_raw(),
+                Command::Transfer(_) | Command::Query(_) => 0,
             })
             .collect();
         assert_eq!(pipelines, [1, 1, 2]);

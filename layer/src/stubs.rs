@@ -134,7 +134,7 @@ unsafe extern "C" fn zinc_barrier_before_unmodelled(buffer: vk::CommandBuffer, i
             return Some(());
         }
         // SAFETY: the buffer is the application's.
-        unsafe { crate::commands::before_unmodelled(buffer, effect) };
+        unsafe { crate::commands::before_unmodelled(buffer, effect, || name_of(index)) };
         Some(())
     });
     if effect.is_none() && effect_of(index) != Some(Effect::UnheardOfDevice) {
@@ -144,6 +144,11 @@ unsafe extern "C" fn zinc_barrier_before_unmodelled(buffer: vk::CommandBuffer, i
     // SAFETY: as above.
     let target = crate::context::catch(|| unsafe { target(buffer, index) });
     target.unwrap_or(ignored as *const () as usize)
+}
+
+/// The name that stub `index` was made for.
+fn name_of(index: usize) -> String {
+    names().lock().known.get(index).map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// Where stub `index` goes on for the device of `buffer`.

@@ -9,6 +9,7 @@ use crate::device::{Device, registry};
 use crate::objects::device_of;
 use crate::recorder::Finished;
 use crate::replay::Batch;
+use crate::reporting;
 use ash::vk;
 
 /// Adds what was submitted to the device's sums.
@@ -48,6 +49,7 @@ fn counted<B: Iterator<Item = vk::CommandBuffer>>(
     if result == vk::Result::SUCCESS {
         catch(|| {
             count_submit(device, queue, batches, finished?);
+            reporting::submitted(device);
             Some(())
         });
     }

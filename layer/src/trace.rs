@@ -35,6 +35,8 @@ pub fn label(what: What, names: &Names) -> String {
             names.get(&number).cloned().unwrap_or_else(|| format!("pipeline {number}"))
         }
         What::Dispatch(None) => "an unknown pipeline".into(),
+        What::Transfer => "transfer".into(),
+        What::Query => "timestamp or query reset".into(),
         What::Copy => "copy".into(),
         What::Clear => "fill or update".into(),
         What::Unknown => "unknown command".into(),
@@ -204,6 +206,7 @@ fn line(stretch: &Stretch, whats: &[What], plan: &Plan, policy: Policy, names: &
         "operations": operations,
         "asked": asked,
         "flushes": stretch.flush_points(),
+        "timestamps": stretch.timestamps(),
         "issue": issue,
         "emissions": emissions,
     })

@@ -309,8 +309,8 @@ fn a_file_that_is_no_report_is_named_and_nothing_is_printed() {
     let home = Home::new();
     let good = home.path("good.json").display().to_string();
     fs::write(&good, sample().to_json()).unwrap();
-    let other_version = sample().to_json().replace("\"schema\": 1", "\"schema\": 2");
-    for (content, words) in [("{}", "not a report"), ("{", "not a JSON"), (&other_version, "schema 2")] {
+    let other_version = sample().to_json().replace("\"schema\": 2", "\"schema\": 1");
+    for (content, words) in [("{}", "not a report"), ("{", "not a JSON"), (&other_version, "schema 1")] {
         let path = home.path("bad.json").display().to_string();
         fs::write(&path, content).unwrap();
         let message = home.bad(1, &["report", &good, &path]);

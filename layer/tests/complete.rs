@@ -419,7 +419,7 @@ fn a_secondary_begins_and_ends_by_itself() {
         Call::Barrier { .. } => Some("B".to_owned()),
         Call::Dispatch([x, ..]) => Some(x.to_string()),
         Call::Other("vkCmdExecuteCommands") => Some("execute".to_owned()),
-        Call::Bind { .. } | Call::Other(_) => None,
+        _ => None,
     });
     assert_eq!(words.collect::<Vec<_>>().join(" "), "1 B execute B 2");
 }

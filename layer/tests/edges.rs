@@ -322,7 +322,7 @@ fn after_a_command_that_nobody_has_heard_of_what_is_bound_is_unknown() {
             type Command = unsafe extern "system" fn(vk::CommandBuffer);
             (
                 rig.app.function::<Command>(c"vkCmdFromTheFutureEXT"),
-                rig.app.function::<Command>(c"vkCmdWriteTimestamp"),
+                rig.app.function::<Command>(c"vkCmdSetEvent"),
             )
         };
         let after = |command: unsafe extern "system" fn(vk::CommandBuffer), bound_again: bool| {

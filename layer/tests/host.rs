@@ -2,13 +2,25 @@
 
 mod mock;
 
+use ash::vk;
 use mock::App;
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use zinc_report::{Report, WrittenAt};
 
 /// How the host of this process behaves; unset in the tests themselves.
 const HOST: &str = "ZINC_TESTS_HOST";
+
+/// What [`submits_late`] submits.
+static LATE: OnceLock<(App, vk::CommandBuffer)> = OnceLock::new();
+
+extern "C" fn submits_late() {
+    if let Some((app, commands)) = LATE.get() {
+        (0..3).for_each(|_| app.submit(*commands));
+    }
+}
 
 /// A host that makes a device and destroys it, so that a report is due on stderr, and does what `HOST` says in between.
 #[test]
@@ -17,6 +29,11 @@ fn a_host() {
     // Rust's own start-up ignores SIGPIPE; a host's does not.
     // SAFETY: the default action.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    if manner == "submits late" {
+        // Handlers run last first: this one after the layer's own, which is registered when the device is made.
+        // SAFETY: the handler unwinds nowhere.
+        unsafe { libc::atexit(submits_late) };
+    }
     let negotiate = zinc_barrier::entry::negotiate as *const ();
     // SAFETY: one function pointer as another; the structure is the same.
     let app = App::new(unsafe { std::mem::transmute::<*const (), mock::Negotiate>(negotiate) });
@@ -35,6 +52,28 @@ fn a_host() {
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         let report = std::env::var("ZINC_BARRIER_REPORT").unwrap();
         assert!(!std::path::Path::new(&report).exists(), "the child has reported for its parent");
+    }
+    if let Some(end) = manner.strip_prefix("ends by ") {
+        app.submit(commands);
+        let report = std::env::var("ZINC_BARRIER_REPORT").unwrap();
+        assert!(std::path::Path::new(&report).exists(), "written at the first submission");
+        // The last moment before which all that was submitted is in the report.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        app.submit(commands);
+        // SAFETY: ends this process at once, without handlers.
+        unsafe {
+            match end {
+                "_exit" => libc::_exit(0),
+                "abort" => libc::abort(),
+                signal => libc::raise(signal.parse().unwrap()),
+            }
+        };
+        unreachable!("the process has ended");
+    }
+    if manner == "submits late" {
+        app.submit(commands);
+        assert!(LATE.set((app, commands)).is_ok());
+        return;
     }
     if let Some(path) = manner.strip_prefix("reopens ") {
         let file = std::fs::File::create(path).unwrap();
@@ -121,4 +160,34 @@ fn a_forked_process_reports_nothing_of_its_parent_s() {
     let output = host("forks").env("ZINC_BARRIER_REPORT", &report).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     assert!(report.exists(), "the parent has reported");
+}
+
+/// The report of a host that behaves in this manner, and how it ended.
+fn reported(manner: &str) -> (Report, std::process::ExitStatus) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.json");
+    let output = host(manner).env("ZINC_BARRIER_REPORT", &path).output().unwrap();
+    let text = std::fs::read_to_string(&path);
+    let text = text.unwrap_or_else(|why| panic!("{why}: {}", String::from_utf8_lossy(&output.stdout)));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "and nothing else is left there");
+    (Report::from_json(&text).unwrap(), output.status)
+}
+
+#[test]
+fn a_host_that_ends_without_a_word_leaves_the_report_of_its_last_submissions() {
+    for (end, code) in [("_exit", Some(0)), ("abort", None), ("15", None), ("9", None)] {
+        let (report, status) = reported(&format!("ends by {end}"));
+        assert_eq!(status.code(), code, "{end}: {status}");
+        assert_eq!((report.totals.submits, report.written_at), (2, WrittenAt::Running), "{end}");
+        assert!(report.notes.iter().any(|note| note.contains("while the process ran")), "{:?}", report.notes);
+    }
+    let (report, _) = reported("plain");
+    assert_eq!(report.written_at, WrittenAt::DeviceDestruction, "the control");
+}
+
+#[test]
+fn what_is_submitted_after_the_last_report_of_the_process_is_in_it() {
+    let (report, status) = reported("submits late");
+    assert!(status.success(), "{status}");
+    assert_eq!((report.totals.submits, report.written_at), (4, WrittenAt::ProcessExit));
 }

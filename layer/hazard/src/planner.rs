@@ -129,6 +129,12 @@ pub enum Nature {
     Stays,
     /// Nothing moves across it, and whatever waits is emitted before it (rule 5).
     Synchronises,
+    /// Nothing moves across it, and what waits and orders the writes of timestamps is emitted before it. Where barriers are
+    /// decided one by one, whatever waits.
+    Stamps {
+        /// It waits by itself for compute shaders.
+        after_compute: bool,
+    },
 }
 
 /// A stretch that is being recorded, for a policy that decides when it has ended.
@@ -232,6 +238,11 @@ impl Planner {
         self.whole.as_ref().map(|whole| &whole.stretch)
     }
 
+    /// What [`Planner::take_plan`] would take.
+    pub fn planned(&self) -> Option<&Plan> {
+        self.whole.as_ref()?.planned.as_deref()
+    }
+
     /// What was decided over the stretch that ended with the last [`Planner::flush`].
     pub fn take_plan(&mut self) -> Option<Arc<Plan>> {
         self.whole.as_mut()?.planned.take()
@@ -276,13 +287,16 @@ impl Planner {
     /// As [`Planner::operation`], for an operation of some nature.
     pub fn operation_of(&mut self, nature: Nature, accesses: &[Access], dispatch: bool) -> Step {
         if let Some(whole) = self.holding() {
-            if nature == Nature::Synchronises {
-                whole.stretch.flush();
+            match nature {
+                Nature::Synchronises => whole.stretch.flush(),
+                Nature::Stamps { after_compute } => whole.stretch.timestamp(after_compute),
+                Nature::Movable | Nature::Stays => {}
             }
             whole.stretch.operation(accesses, nature != Nature::Movable);
             return Step::default();
         }
-        let flushed = if nature == Nature::Synchronises { self.flush() } else { None };
+        let flushes = matches!(nature, Nature::Synchronises | Nature::Stamps { .. });
+        let flushed = if flushes { self.flush() } else { None };
         let before = self.tracker.as_mut().and_then(|t| t.operation(accesses));
         self.books.due(before.map(|due| due.cause));
         let before = flushed.or(before);
@@ -432,6 +446,7 @@ mod tests {
         ) {
             let transfer = Scope { stages: Stages::ALL_TRANSFER, flags: Flags::TRANSFER_WRITE };
             let event = |(kind, read, written): &(u8, u64, u64)| match kind {
+                0 if *read == 0 => Event::Operation(*read, *written, Nature::Stamps { after_compute: *written == 0 }),
                 0 => Event::Operation(*read, *written, Nature::Synchronises),
                 1 => Event::Operation(*read, *written, Nature::Stays),
                 2..=5 => Event::Operation(*read, *written, Nature::Movable),

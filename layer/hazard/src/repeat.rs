@@ -94,7 +94,7 @@ impl Log {
                 Event::Asked(_) => books.hold(),
                 Event::Operation { before, nature, .. } => {
                     books.due(before.map(|(_, cause)| cause));
-                    if *nature == Nature::Synchronises {
+                    if matches!(nature, Nature::Synchronises | Nature::Stamps { .. }) {
                         books.flushed();
                     }
                 }
@@ -175,6 +175,11 @@ impl RepeatingPlanner {
         self.log.clear();
         self.planner.reset();
         self.mode = first_mode(&self.planner);
+    }
+
+    /// [`Planner::planned`].
+    pub fn planned(&self) -> Option<&Plan> {
+        self.planner.planned()
     }
 
     /// [`Planner::stop_holding`].

@@ -196,6 +196,10 @@ impl Stages {
     /// Every stage an operation can have, the host included.
     pub const EVERY: Stages = Stages::all().difference(COMPOUND_STAGES);
 
+    /// The writes of timestamps. They have no stage of their own: only what names every command names them. So this is a bit that
+    /// no stage has.
+    pub const TIMESTAMPS: Stages = Stages::from_bits_retain(1 << 62);
+
     /// The transfer stages that `ALL_TRANSFER` stands for.
     pub const TRANSFERS: Stages = Stages::COPY
         .union(Stages::RESOLVE)

@@ -30,7 +30,7 @@ mod place;
 
 use crate::access::{Access, Range};
 use crate::planner::Books;
-use crate::scope::{Barrier, Stages};
+use crate::scope::{Barrier, Side, Stages};
 use crate::tracker::{Cause, Due, Tracker};
 use graph::Graph;
 use place::Placement;
@@ -78,13 +78,15 @@ struct Operation {
     fixed: bool,
 }
 
-/// A point at which somebody looks who is no operation: at a flush everybody, the host where only it was named.
+/// A point at which somebody looks who is no operation: at a flush everybody, the host where only it was named, a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Look {
     /// The number of operations recorded before it.
     gap: usize,
     /// At which stages.
     stages: Stages,
+    /// Stages of earlier operations for which it waits by itself.
+    waits: Stages,
 }
 
 /// What was recorded between two points at which nothing is known.
@@ -237,7 +239,7 @@ impl Stretch {
     /// Records an operation. Nothing moves across a `fixed` one.
     pub fn operation(&mut self, accesses: &[Access], fixed: bool) {
         if std::mem::take(&mut self.host_waits) {
-            self.looks.push(Look { gap: self.operations.len(), stages: Stages::HOST });
+            self.look(Stages::HOST, Stages::empty());
         }
         let from = self.accesses.len();
         self.accesses.extend(accesses.iter().filter(|a| !a.range.is_empty()));
@@ -247,7 +249,25 @@ impl Stretch {
     /// Whatever is pending must be emitted here, though what follows is known: before a synchronising dispatch, say.
     /// Nothing moves across.
     pub fn flush(&mut self) {
-        self.looks.push(Look { gap: self.operations.len(), stages: Stages::EVERY });
+        self.look(Stages::EVERY, Stages::empty());
+    }
+
+    /// A timestamp is written here, which by itself waits for compute shaders, or for nothing. What is pending and orders it
+    /// against more than that must be emitted here. Nothing moves across.
+    pub fn timestamp(&mut self, after_compute: bool) {
+        let waits =
+            if after_compute { Stages::COMPUTE_SHADER.execution(Side::First) } else { Stages::empty() };
+        self.look(Stages::TIMESTAMPS, waits);
+    }
+
+    /// Where [`Stretch::timestamp`] was called: the numbers of operations recorded before, and with what.
+    pub fn timestamps(&self) -> Vec<(usize, bool)> {
+        let stamps = self.looks.iter().filter(|look| look.stages == Stages::TIMESTAMPS);
+        stamps.map(|look| (look.gap, !look.waits.is_empty())).collect()
+    }
+
+    fn look(&mut self, stages: Stages, waits: Stages) {
+        self.looks.push(Look { gap: self.operations.len(), stages, waits });
     }
 
     /// Forgets everything, and keeps what memory it has: a new stretch begins.
@@ -307,7 +327,7 @@ impl Stretch {
             plan.emissions.push(Emission { barrier, kept: barrier, witness });
         };
         let flushes =
-            |gap: usize| self.looks.iter().any(|look| look.gap == gap && look.stages == Stages::EVERY);
+            |gap: usize| self.looks.iter().any(|look| look.gap == gap && look.stages != Stages::HOST);
         books.reopen();
         let mut asked = self.asked.iter().peekable();
         for number in 0..=self.operations.len() {

@@ -30,6 +30,14 @@ pub enum Call {
         /// The first `VkDescriptorSet`.
         set: u64,
     },
+    /// A timestamp, by the number of its query.
+    Timestamp(u32),
+    /// A region begins: the first byte of its label.
+    BeginLabel(u8),
+    /// A label between commands: its first byte.
+    InsertLabel(u8),
+    /// A region ends.
+    EndLabel,
     /// Any other command that is logged, by its name.
     Other(&'static str),
 }
@@ -94,7 +102,10 @@ named! {
     begin_conditional = "vkCmdBeginConditionalRenderingEXT";
     end_conditional = "vkCmdEndConditionalRenderingEXT";
     set_event = "vkCmdSetEvent";
-    timestamp = "vkCmdWriteTimestamp";
+    reset_queries = "vkCmdResetQueryPool";
+    begin_query = "vkCmdBeginQuery";
+    end_query = "vkCmdEndQuery";
+    copy_results = "vkCmdCopyQueryPoolResults";
     bind_shaders = "vkCmdBindShadersEXT";
     descriptor_buffers = "vkCmdBindDescriptorBuffersEXT";
     device_mask = "vkCmdSetDeviceMask";
@@ -109,6 +120,12 @@ pub(crate) fn find(name: &str) -> Option<Void> {
         "vkCmdPipelineBarrier2" | "vkCmdPipelineBarrier2KHR" => void!(barrier2),
         "vkCmdBindDescriptorSets" => void!(bind_sets),
         "vkCmdDispatch" => void!(dispatch),
+        "vkCmdWriteTimestamp" => void!(timestamp),
+        "vkCmdWriteTimestamp2" | "vkCmdWriteTimestamp2KHR" => void!(timestamp2),
+        "vkCmdBeginDebugUtilsLabelEXT" => void!(begin_label),
+        "vkCmdInsertDebugUtilsLabelEXT" => void!(insert_label),
+        "vkCmdEndDebugUtilsLabelEXT" | "vkCmdDebugMarkerEndEXT" => void!(end_label),
+        "vkCmdDebugMarkerBeginEXT" => void!(begin_marker),
         "vkCmdDispatchBase" => void!(dispatch_base),
         _ => find_named(name),
     }
@@ -127,6 +144,49 @@ unsafe extern "system" fn begin(
 unsafe extern "system" fn dispatch(buffer: vk::CommandBuffer, x: u32, y: u32, z: u32) {
     // SAFETY: by the caller.
     unsafe { put(buffer, Call::Dispatch([x, y, z])) }
+}
+
+unsafe extern "system" fn timestamp(
+    buffer: vk::CommandBuffer,
+    _: vk::PipelineStageFlags,
+    _: vk::QueryPool,
+    query: u32,
+) {
+    // SAFETY: by the caller.
+    unsafe { put(buffer, Call::Timestamp(query)) }
+}
+
+unsafe extern "system" fn timestamp2(
+    buffer: vk::CommandBuffer,
+    _: vk::PipelineStageFlags2,
+    _: vk::QueryPool,
+    query: u32,
+) {
+    // SAFETY: by the caller.
+    unsafe { put(buffer, Call::Timestamp(query)) }
+}
+
+unsafe extern "system" fn begin_label(buffer: vk::CommandBuffer, info: *const vk::DebugUtilsLabelEXT<'_>) {
+    // SAFETY: the caller passes a label with a name.
+    unsafe { put(buffer, Call::BeginLabel(*(*info).p_label_name as u8)) }
+}
+
+unsafe extern "system" fn insert_label(buffer: vk::CommandBuffer, info: *const vk::DebugUtilsLabelEXT<'_>) {
+    // SAFETY: as above.
+    unsafe { put(buffer, Call::InsertLabel(*(*info).p_label_name as u8)) }
+}
+
+unsafe extern "system" fn begin_marker(
+    buffer: vk::CommandBuffer,
+    info: *const vk::DebugMarkerMarkerInfoEXT<'_>,
+) {
+    // SAFETY: as above.
+    unsafe { put(buffer, Call::BeginLabel(*(*info).p_marker_name as u8)) }
+}
+
+unsafe extern "system" fn end_label(buffer: vk::CommandBuffer) {
+    // SAFETY: by the caller.
+    unsafe { put(buffer, Call::EndLabel) }
 }
 
 unsafe extern "system" fn bind_sets(

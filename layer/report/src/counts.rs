@@ -25,25 +25,31 @@ pub struct Hazards {
     pub waw: u64,
     /// Something before the command buffer, of which the layer knows nothing.
     pub prefix: u64,
-    /// A point where whatever is pending must go out: the end of a command buffer, an unknown command, a
-    /// synchronising dispatch.
+    /// A point where whatever is pending must go out: the end of a command buffer, a synchronising dispatch.
     pub flush: u64,
+    /// A command that the layer has no model of, so that whatever is pending must go out before it. No pair of accesses is
+    /// known to need the barrier.
+    #[serde(default)]
+    pub unmodelled: u64,
 }
 
 impl Hazards {
     /// All forced emissions together.
     pub fn total(&self) -> u64 {
-        [self.raw, self.war, self.waw, self.prefix, self.flush].into_iter().fold(0, u64::saturating_add)
+        [self.raw, self.war, self.waw, self.prefix, self.flush, self.unmodelled]
+            .into_iter()
+            .fold(0, u64::saturating_add)
     }
 
     /// The counts with the words that people use for them, in the order in which they are shown.
-    pub fn named(&self) -> [(&'static str, u64); 5] {
+    pub fn named(&self) -> [(&'static str, u64); 6] {
         [
             ("read after write", self.raw),
             ("write after read", self.war),
             ("write after write", self.waw),
             ("earlier command buffers", self.prefix),
             ("flush points", self.flush),
+            ("commands without a model", self.unmodelled),
         ]
     }
 
@@ -54,6 +60,7 @@ impl Hazards {
             waw: f(self.waw, other.waw),
             prefix: f(self.prefix, other.prefix),
             flush: f(self.flush, other.flush),
+            unmodelled: f(self.unmodelled, other.unmodelled),
         }
     }
 }
@@ -211,7 +218,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn small() -> impl Strategy<Value = Counts> {
-        prop::array::uniform16(0u64..1000).prop_map(|n| Counts {
+        prop::array::uniform17(0u64..1000).prop_map(|n| Counts {
             submits: n[0],
             command_buffers: n[1],
             dispatches: n[2],
@@ -222,7 +229,14 @@ mod tests {
             barriers_added: n[7],
             barriers_passed_through: n[8],
             barriers_mutated: n[9],
-            hazards: Hazards { raw: n[10], war: n[11], waw: n[12], prefix: n[13], flush: n[14] },
+            hazards: Hazards {
+                raw: n[10],
+                war: n[11],
+                waw: n[12],
+                prefix: n[13],
+                flush: n[14],
+                unmodelled: n[16],
+            },
             unknown_operations: n[15],
         })
     }

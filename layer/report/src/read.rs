@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn another_version_is_refused_by_its_number() {
-        let text = samples()[0].to_json().replace("\"schema\": 1", "\"schema\": 7");
+        let text = samples()[0].to_json().replace(&format!("\"schema\": {SCHEMA_VERSION}"), "\"schema\": 7");
         assert!(refused(&text).contains("has schema 7"), "{}", refused(&text));
     }
 
@@ -97,7 +97,7 @@ mod tests {
         }
         let whole = samples()[0].to_json();
         assert!(refused(&whole[..whole.len() / 2]).contains("cut off"));
-        assert!(refused(r#"{"schema": 1}"#).contains("missing field"));
+        assert!(refused(&format!(r#"{{"schema": {SCHEMA_VERSION}}}"#)).contains("missing field"));
     }
 
     #[test]

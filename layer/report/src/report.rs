@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Counts, Device};
 
 /// The version of the document that this crate writes and reads; the crate's front page has the rule.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// What the layer saw and did on one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,6 +60,14 @@ pub struct Report {
     /// What was submitted in place of what was recorded; only where shuffling, slicing or delaying was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed: Option<Replayed>,
+    /// Of `recorded.hazards.unmodelled`: by the name of the command, how many barriers went out because it came next.
+    /// `vkCmdPipelineBarrier` stands for barriers that are passed through, such as layout transitions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kept_by: BTreeMap<String, u64>,
+    /// Of the dispatches in `recorded.unknown_operations`: by the reason why the layer does not know what they touch, how many
+    /// there are.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unknown_because: BTreeMap<String, u64>,
     /// The process's name; only when names were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<String>,
@@ -126,6 +134,9 @@ pub enum WrittenAt {
     DeviceDestruction,
     /// The process ended with the device alive.
     ProcessExit,
+    /// The process was still running. A report that stays like this is one of a process that ended without a word: by a
+    /// signal, `_exit` or `abort`. What was submitted in its last moments may be missing.
+    Running,
 }
 
 /// What the audit found.
@@ -227,6 +238,8 @@ impl Report {
             witnesses: None,
             audit: None,
             replayed: None,
+            kept_by: BTreeMap::new(),
+            unknown_because: BTreeMap::new(),
             process: None,
             notes: Vec::new(),
         }

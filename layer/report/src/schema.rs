@@ -35,7 +35,7 @@ pub(crate) fn samples() -> Vec<Report> {
         barriers_emitted: 60,
         barriers_elided: 93,
         barriers_passed_through: 1,
-        hazards: Hazards { raw: 45, war: 4, waw: 1, prefix: 5, flush: 4 },
+        hazards: Hazards { raw: 45, war: 4, waw: 1, prefix: 5, flush: 3, unmodelled: 1 },
         ..Counts::default()
     };
     full.totals = Counts { submits: 10, ..recorded.scaled(2) };
@@ -68,6 +68,8 @@ pub(crate) fn samples() -> Vec<Report> {
     ]);
     full.audit = Some(Audit { required: 812, violations: 1 });
     full.replayed = Some(Replayed { replayed: 9, delayed: 455, cut: 301, ..Replayed::default() });
+    full.kept_by = [("vkCmdSetEvent2".to_string(), 1)].into();
+    full.unknown_because = [("its shader has capability ShaderInvocationReorderNV".to_string(), 2)].into();
     full.notes = vec!["Said by the layer.".into()];
     vec![empty, full]
 }
@@ -117,7 +119,7 @@ fn the_schema_refuses_what_the_reader_refuses_and_bears_what_it_bears() {
     let good: Value = serde_json::from_str(&samples()[1].to_json()).unwrap();
     type Change = fn(&mut Value);
     let cases: [(Change, bool); 7] = [
-        (|v| v["schema"] = json!(2), false),
+        (|v| v["schema"] = json!(1), false),
         (|v| v["totals"]["barriers_asked"] = json!("306"), false),
         (|v| v["totals"]["submits"] = json!(-1), false),
         (|v| v["device"]["type"] = json!("tpu"), false),

@@ -148,7 +148,7 @@ fn average(n: u64, of: u64) -> String {
 }
 
 /// Text from a driver, an application or a file without the characters that could steer a terminal.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 

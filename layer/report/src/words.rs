@@ -4,7 +4,9 @@
 //! nothing on a device that runs everything in order, and less when the policy is wrong by design. So the words
 //! come from the same data as the numbers, and travel with them.
 
+use crate::table::printable;
 use crate::{DeviceType, Report, WrittenAt};
+use std::collections::BTreeMap;
 
 impl Report {
     /// One line that says what the policy means for the barriers counted.
@@ -19,9 +21,10 @@ impl Report {
             ),
             policy @ ("alias-only" | "narrow" | "reorder") => format!(
                 "{policy}: {asked}, of which {} ({}) were merged, superseded, or needed by no two accesses to \
-                 the same bytes.",
+                 the same bytes{}.",
                 t.barriers_elided,
-                percent(t.barriers_elided, t.barriers_asked.saturating_add(t.barriers_added))
+                percent(t.barriers_elided, t.barriers_asked.saturating_add(t.barriers_added)),
+                self.kept()
             ),
             "none" => format!(
                 "none: {} of {asked} withheld. INCORRECT BY DESIGN: results may be wrong, and a rate is only the \
@@ -29,6 +32,17 @@ impl Report {
                 t.barriers_elided
             ),
             other => format!("{other}: {asked}, {} emitted.", t.barriers_emitted),
+        }
+    }
+
+    /// What was emitted though no two accesses are known to need it, as the end of a sentence.
+    fn kept(&self) -> String {
+        match self.totals.hazards.unmodelled {
+            0 => String::new(),
+            kept => format!(
+                "; {kept} more {} emitted only because a command came next of which the layer has no model",
+                if kept == 1 { "was" } else { "were" }
+            ),
         }
     }
 
@@ -86,10 +100,28 @@ impl Report {
                 plural(self.totals.unknown_operations, "operation")
             ));
         }
-        if self.written_at == WrittenAt::ProcessExit {
-            notes.push(
+        if !self.kept_by.is_empty() {
+            notes.push(format!(
+                "Commands without a model that barriers were emitted for, with the number of barriers as recorded: {}.",
+                counted(&self.kept_by)
+            ));
+        }
+        if !self.unknown_because.is_empty() {
+            notes.push(format!(
+                "Dispatches of unknown accesses, as recorded: {}.",
+                counted(&self.unknown_because)
+            ));
+        }
+        match self.written_at {
+            WrittenAt::DeviceDestruction => {}
+            WrittenAt::ProcessExit => notes.push(
                 "The process ended without destroying the device; work still in flight is counted.".into(),
-            );
+            ),
+            WrittenAt::Running => notes.push(
+                "Written while the process ran. Where it has ended since, a signal, _exit or abort ended it before the \
+                 layer could count its last submissions."
+                    .into(),
+            ),
         }
         if self.totals.submits == 0 {
             notes.push("Nothing was submitted on this device.".into());
@@ -104,6 +136,19 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
         0 => "-".into(),
         _ => format!("{:.1}%", 100.0 * part as f64 / whole as f64),
     }
+}
+
+/// The most frequent entries, each with its number, most frequent first.
+fn counted(entries: &BTreeMap<String, u64>) -> String {
+    const SHOWN: usize = 12;
+    let mut sorted: Vec<_> = entries.iter().collect();
+    sorted.sort_by_key(|(name, times)| (std::cmp::Reverse(**times), *name));
+    let shown = sorted.iter().take(SHOWN).map(|(name, times)| format!("{} ({times})", printable(name)));
+    let mut text = shown.collect::<Vec<_>>().join(", ");
+    if sorted.len() > SHOWN {
+        text += &format!(" and {} more, which the JSON names", sorted.len() - SHOWN);
+    }
+    text
 }
 
 fn plural(n: u64, noun: &str) -> String {
@@ -158,11 +203,33 @@ mod tests {
             ),
             (|r| r.totals.unknown_operations = 1, "1 operation counted"),
             (|r| r.written_at = WrittenAt::ProcessExit, "without destroying"),
+            (|r| r.written_at = WrittenAt::Running, "while the process ran"),
+            (|r| r.kept_by = [("vkCmdX".into(), 3)].into(), "vkCmdX (3)"),
+            (|r| r.unknown_because = [("no set is bound".into(), 7)].into(), "no set is bound (7)"),
             (|r| r.totals.submits = 0, "Nothing was submitted"),
         ] {
             assert!(notes(change).contains(words), "{words}");
             assert!(!notes(|_| ()).contains(words), "{words}");
         }
+    }
+
+    #[test]
+    fn barriers_kept_for_a_command_without_a_model_are_not_said_to_be_needed() {
+        let mut report = samples().remove(1);
+        report.totals.hazards.unmodelled = 14;
+        assert!(report.meaning().ends_with(
+            "; 14 more were emitted only because a command came next of which the layer has no model."
+        ));
+        report.totals.hazards.unmodelled = 0;
+        assert!(report.meaning().ends_with("the same bytes."));
+    }
+
+    #[test]
+    fn a_long_list_names_the_most_frequent_first_and_says_how_many_it_leaves_out() {
+        let many = (0..20u64).map(|n| (format!("vkCmd{n:02}"), n)).collect();
+        let text = counted(&many);
+        assert!(text.starts_with("vkCmd19 (19), vkCmd18 (18)"), "{text}");
+        assert!(text.ends_with("vkCmd08 (8) and 8 more, which the JSON names"), "{text}");
     }
 
     #[test]

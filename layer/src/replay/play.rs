@@ -133,7 +133,7 @@ impl Player<'_> {
                             Nature::Movable => {
                                 Item::Operation(stages(accesses), operation.pieces.len().max(1))
                             }
-                            Nature::Stays | Nature::Synchronises => Item::Wall,
+                            Nature::Stays | Nature::Synchronises | Nature::Stamps { .. } => Item::Wall,
                         });
                         operations.push(Some(operation));
                     }

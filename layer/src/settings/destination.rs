@@ -61,6 +61,20 @@ impl Settings {
         }
     }
 
+    /// Writes `report` while process `pid` runs, where it goes to a file: of what goes to a pipe or a terminal, each would be one
+    /// more. Returns false where it can't be written or is not wanted; nothing is said of that before the last report.
+    pub fn deliver_early(&self, report: impl FnOnce() -> Report, pid: u32, device: u32) -> bool {
+        let Destination::File(template) = &self.report else { return false };
+        let path = report_path(template, pid, device);
+        let special = path.starts_with("/dev") || path.starts_with("/proc");
+        if self.silent || special || std::fs::metadata(&path).is_ok_and(|there| !there.is_file()) {
+            return false;
+        }
+        let mut report = report();
+        report.add_standard_notes();
+        files::write_whole(&path, report.to_json().as_bytes(), 0o666).is_ok()
+    }
+
     /// Makes the file for the trace of device number `device` in process `pid`, where one is wanted. Failure is one line on
     /// stderr.
     pub fn open_trace(&self, pid: u32, device: u32) -> Option<Patient<std::fs::File>> {

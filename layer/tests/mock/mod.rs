@@ -393,6 +393,14 @@ impl App {
         }
     }
 
+    /// Submits a command buffer.
+    pub fn submit(&self, commands: vk::CommandBuffer) {
+        let buffers = [commands];
+        let info = [vk::SubmitInfo::default().command_buffers(&buffers)];
+        // SAFETY: as above.
+        unsafe { self.device.queue_submit(self.queue(), &info, vk::Fence::null()).unwrap() }
+    }
+
     /// Begins a recording in which the prefix needs no barrier any more: what is logged after it is the test's own.
     pub fn begin(&self, buffer: vk::CommandBuffer) {
         // SAFETY: as above.
@@ -418,7 +426,7 @@ impl App {
         let words = calls.iter().filter_map(|call| match call {
             Call::Barrier { .. } => Some("B".to_string()),
             Call::Dispatch([x, ..]) => Some(x.to_string()),
-            Call::Bind { .. } | Call::Other(_) => None,
+            _ => None,
         });
         words.collect::<Vec<_>>().join(" ")
     }

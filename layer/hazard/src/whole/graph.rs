@@ -321,7 +321,7 @@ impl Walk {
                 self.asked(*barrier);
             }
             while let Some(look) = looks.next_if(|look| look.gap == number) {
-                self.look(gaps.len(), number, look.stages);
+                self.look(gaps.len(), number, (look.stages, look.waits));
                 gaps.push(number);
             }
             if number < stretch.operations.len() {
@@ -329,7 +329,7 @@ impl Walk {
             }
         }
         let end = stretch.operations.len();
-        self.look(gaps.len(), end, Stages::EVERY);
+        self.look(gaps.len(), end, (Stages::EVERY, Stages::empty()));
         gaps.push(end);
         self.needs.sort_by_key(|n| (n.later, n.earlier, n.demand, n.cause));
         self.needs.dedup_by_key(|n| (n.later, n.earlier, n.demand));
@@ -346,18 +346,20 @@ impl Walk {
         self.fresh = self.groups.len();
     }
 
-    /// Everybody, or the host, looks at everything.
-    fn look(&mut self, number: usize, operations: usize, stages: Stages) {
+    /// Everybody, or the host, looks at everything; or a timestamp is written, which `waits` for some stages by itself.
+    fn look(&mut self, number: usize, operations: usize, (stages, waits): (Stages, Stages)) {
         let nowhere = (Range::Anywhere, Range::Anywhere);
         let demand = Demand::All(self.asked.join);
         let later = Later::Look(number);
         let need = |earlier| Need { earlier, later, demand, cause: Cause::Flush, ranges: nowhere };
         let asked = &self.asked.kinds;
-        if asked.iter().any(|(_, e)| !e.src_execution.is_empty() && e.dst_execution.intersects(stages)) {
+        if asked.iter().any(|(_, e)| !waits.contains(e.src_execution) && e.dst_execution.intersects(stages)) {
             self.needs.push(need(Earlier::Prefix));
         }
         for operation in 0..operations {
-            if self.of_operation[operation].iter().any(|g| self.groups[*g].reached.intersects(stages)) {
+            let looked_for =
+                |group: &Group| group.reached.intersects(stages) && !waits.contains(group.stages);
+            if self.of_operation[operation].iter().any(|g| looked_for(&self.groups[*g])) {
                 self.needs.push(need(Earlier::Operation(operation)));
             }
         }

@@ -350,7 +350,7 @@ mod tests {
             ("another stage", |s| s.accesses[0].stages = Stages::COPY),
             ("an operation that stays", |s| s.operations[1].fixed = true),
             ("another barrier", |s| s.asked[0].1.dst.stages = Stages::ALL_TRANSFER),
-            ("a look", |s| s.looks.push(Look { gap: 2, stages: Stages::EVERY })),
+            ("a look", |s| s.looks.push(Look { gap: 2, stages: Stages::EVERY, waits: Stages::empty() })),
         ];
         for (what, change) in changes {
             let mut other = token(1, 5, 4);

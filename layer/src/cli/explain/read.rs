@@ -10,6 +10,7 @@ pub struct Line {
     pub operations: Vec<Operation>,
     pub asked: Vec<Asked>,
     pub flushes: Vec<usize>,
+    pub timestamps: Vec<(usize, bool)>,
     pub emissions: Vec<Emission>,
 }
 
@@ -118,6 +119,14 @@ fn parse(value: &Value) -> Result<Line> {
             })
         })?,
         flushes: list(value, "flushes", |v| optional(v).context("a flush is a number"))?,
+        // Earlier traces have none.
+        timestamps: match value.get("timestamps") {
+            Some(_) => list(value, "timestamps", |v| {
+                let gap = optional(&v[0]).context("a timestamp begins with a number")?;
+                Ok((gap, v[1].as_bool().unwrap_or(false)))
+            })?,
+            None => Vec::new(),
+        },
         emissions: list(value, "emissions", |v| {
             Ok(Emission {
                 kind: word(v, "kind")?,
@@ -136,12 +145,16 @@ impl Line {
         let mut stretch = Stretch::new();
         let mut asked = self.asked.iter().peekable();
         let mut flushes = self.flushes.iter().peekable();
+        let mut timestamps = self.timestamps.iter().peekable();
         for number in 0..=self.operations.len() {
             while let Some(next) = asked.next_if(|a| a.before <= number) {
                 stretch.asked(next.barrier);
             }
             while flushes.next_if(|gap| **gap <= number).is_some() {
                 stretch.flush();
+            }
+            while let Some((_, after_compute)) = timestamps.next_if(|(gap, _)| *gap <= number) {
+                stretch.timestamp(*after_compute);
             }
             if let Some(operation) = self.operations.get(number) {
                 stretch.operation(&operation.accesses, operation.stays);
