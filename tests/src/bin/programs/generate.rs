@@ -4,6 +4,7 @@
 //! wait between them; and every bind, push and destruction is one that the specification allows. Which part of it is used is
 //! what the seed decides, edges more often than an application would.
 
+use ash::vk::PipelineStageFlags as Stage;
 use fastrand::Rng;
 
 use crate::barriers::BARRIERS;
@@ -156,7 +157,16 @@ impl Generator<'_> {
             return self.operation(steps);
         }
         match self.random.u32(0..4) {
-            0 => steps.push(Step::Timestamp),
+            0 => {
+                let stages = [
+                    Stage::TOP_OF_PIPE,
+                    Stage::COMPUTE_SHADER,
+                    Stage::TRANSFER,
+                    Stage::ALL_COMMANDS,
+                    Stage::BOTTOM_OF_PIPE,
+                ];
+                steps.push(Step::Timestamp(stages[self.random.usize(0..stages.len())]));
+            }
             1 if primary => {
                 steps.push(Step::Event);
                 self.since.clear();
@@ -170,7 +180,11 @@ impl Generator<'_> {
                 self.pushed = None;
                 steps.push(Step::Secondary(inner));
             }
-            _ => steps.push(Step::Label),
+            _ => steps.push(match self.random.u32(0..5) {
+                0 | 1 => Step::Begin,
+                2 | 3 => Step::End,
+                _ => Step::Label,
+            }),
         }
     }
 

@@ -155,6 +155,7 @@ impl<'a> Player<'a> {
     }
 
     fn steps(&mut self, commands: vk::CommandBuffer, steps: &[Step]) -> Result<()> {
+        let (label, mut open) = (vk::DebugUtilsLabelEXT::default().label_name(c"a label"), 0);
         for step in steps {
             // SAFETY: as in `new`; the command buffer is being recorded, and all handles live until it was executed.
             unsafe {
@@ -162,16 +163,20 @@ impl<'a> Player<'a> {
                     Step::Op(op) => self.operation(commands, op)?,
                     Step::Barrier(kind) => BARRIERS[*kind].issue(&self.gpu.device, commands, &self.buffers),
                     Step::Event => self.event(commands)?,
-                    Step::Timestamp => {
-                        let bottom = vk::PipelineStageFlags::BOTTOM_OF_PIPE;
+                    Step::Timestamp(stage) => {
                         self.gpu.device.cmd_reset_query_pool(commands, self.queries, 0, 1);
-                        self.gpu.device.cmd_write_timestamp(commands, bottom, self.queries, 0);
+                        self.gpu.device.cmd_write_timestamp(commands, *stage, self.queries, 0);
                     }
-                    Step::Label => {
-                        let label = vk::DebugUtilsLabelEXT::default().label_name(c"a label");
+                    Step::Begin => {
                         self.labels.cmd_begin_debug_utils_label(commands, &label);
-                        self.labels.cmd_end_debug_utils_label(commands);
+                        open += 1;
                     }
+                    Step::End if open > 0 => {
+                        self.labels.cmd_end_debug_utils_label(commands);
+                        open -= 1;
+                    }
+                    Step::End => {}
+                    Step::Label => self.labels.cmd_insert_debug_utils_label(commands, &label),
                     Step::Secondary(steps) => {
                         let secondary = self.commands(vk::CommandBufferLevel::SECONDARY)?;
                         let inheritance = vk::CommandBufferInheritanceInfo::default();
@@ -183,6 +188,10 @@ impl<'a> Player<'a> {
                     }
                 }
             }
+        }
+        for _ in 0..open {
+            // SAFETY: as above.
+            unsafe { self.labels.cmd_end_debug_utils_label(commands) };
         }
         Ok(())
     }

@@ -4,7 +4,8 @@
 //! layer's own, which `layer/hazard` holds against a search over all small programs; so a count that differs is a fault in what
 //! the layer saw.
 
-use zinc_hazard::{Access, Flags, Kind, MemoryId, Planner, Policy, Range, Stages};
+use ash::vk;
+use zinc_hazard::{Access, Barrier, Flags, Kind, MemoryId, Planner, Policy, Range, Stages};
 
 use crate::barriers::BARRIERS;
 use crate::program::{BLOCK, Kernel, Op, Origin, Place, Program, Recording, Step, Way};
@@ -41,24 +42,44 @@ fn of_recording(program: &Program, recording: &Recording) -> Counts {
 fn of_steps(program: &Program, steps: &[Step]) -> Counts {
     let mut planner = Planner::new(Policy::AliasOnly);
     let mut inner = Counts::default();
-    let flush = |planner: &mut Planner| {
-        planner.flush();
-        planner.restart();
-    };
+    // What the barriers wait for that have not been emitted and that timestamps wait for in turn.
+    let mut waited_for = Stages::empty();
     for step in steps {
         match step {
             Step::Op(op) => {
                 let dispatch = matches!(op, Op::Dispatch { .. });
-                planner.operation(&accesses(program, op), dispatch);
+                if planner.operation(&accesses(program, op), dispatch).before.is_some() {
+                    waited_for = Stages::empty();
+                }
             }
             Step::Barrier(kind) => {
+                let Barrier { src, dst } = BARRIERS[*kind].scopes;
                 planner.asked(BARRIERS[*kind].scopes);
+                if dst.stages.contains(Stages::ALL_COMMANDS) {
+                    waited_for |= src.stages;
+                }
             }
-            Step::Event | Step::Timestamp => flush(&mut planner),
-            Step::Label => {}
-            Step::Secondary(steps) => {
-                flush(&mut planner);
-                inner += of_steps(program, steps);
+            Step::Timestamp(stage) => {
+                // It waits for all that is recorded before it at its stage, so for a barrier only where that waits for more.
+                let own = match *stage {
+                    vk::PipelineStageFlags::TOP_OF_PIPE => Stages::empty(),
+                    vk::PipelineStageFlags::COMPUTE_SHADER => Stages::COMPUTE_SHADER | Stages::DRAW_INDIRECT,
+                    vk::PipelineStageFlags::TRANSFER => Stages::TRANSFERS,
+                    _ => Stages::all(),
+                };
+                if !own.contains(waited_for) {
+                    planner.flush();
+                    waited_for = Stages::empty();
+                }
+            }
+            Step::Begin | Step::End | Step::Label => {}
+            Step::Event | Step::Secondary(_) => {
+                planner.flush();
+                planner.restart();
+                waited_for = Stages::empty();
+                if let Step::Secondary(steps) = step {
+                    inner += of_steps(program, steps);
+                }
             }
         }
     }

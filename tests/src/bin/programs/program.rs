@@ -3,6 +3,7 @@
 //! All memory is taken in blocks of 64 words, which is what one workgroup touches. Two buffers, and even two allocations, may be
 //! the same block of a *store*; what a program computes is defined on stores alone.
 
+use ash::vk;
 /// Words of a block: one workgroup's.
 pub const WORDS: usize = 64;
 /// Bytes of a block.
@@ -134,8 +135,13 @@ pub enum Step {
     Barrier(usize),
     /// An event that is set and waited for, everything to everything.
     Event,
-    Timestamp,
-    /// A debug label around nothing.
+    /// A timestamp at this stage, after a reset of its query.
+    Timestamp(vk::PipelineStageFlags),
+    /// A debug region begins.
+    Begin,
+    /// A debug region ends, if one is open.
+    End,
+    /// A label between commands.
     Label,
     /// A secondary command buffer with these steps.
     Secondary(Vec<Step>),
@@ -197,7 +203,12 @@ impl Program {
             match step {
                 Step::Op(op) => self.execute(op, stores),
                 Step::Secondary(steps) => self.run(steps, stores),
-                Step::Barrier(_) | Step::Event | Step::Timestamp | Step::Label => {}
+                Step::Barrier(_)
+                | Step::Event
+                | Step::Timestamp(_)
+                | Step::Begin
+                | Step::End
+                | Step::Label => {}
             }
         }
     }
