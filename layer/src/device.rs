@@ -325,6 +325,9 @@ impl Device {
     pub fn recorded(&self, counts: &Counts, recorder: &Recorder, tainted: Option<String>) {
         let mut sums = self.sums.lock();
         sums.recorded += *counts;
+        for (why, times) in recorder.unread() {
+            *sums.unknown_because.entry(why.to_string()).or_default() += times;
+        }
         for (why, times) in recorder.unresolved() {
             let reason = match (why, &tainted) {
                 (Unresolved::NoPipeline | Unresolved::Set, Some(name)) => {

@@ -13,12 +13,12 @@ use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use zinc_hazard::Flags;
-use zinc_reflect::{Binding, Class, EntryPoint, Footprint, Specialization, Stage};
+use zinc_reflect::{Binding, Class, EntryPoint, Footprint, ReflectError, Specialization, Stage};
 
 /// One `VkShaderModule`. Taken apart when the first pipeline needs it: applications make modules that they never use.
 pub struct ShaderModule {
     words: Vec<u32>,
-    module: OnceLock<Option<Arc<zinc_reflect::Module>>>,
+    module: OnceLock<Result<Arc<zinc_reflect::Module>, ReflectError>>,
 }
 
 impl ShaderModule {
@@ -38,9 +38,13 @@ impl ShaderModule {
         &self.words
     }
 
-    /// What is in it; `None` when that can't be told.
-    pub fn reflected(&self) -> Option<Arc<zinc_reflect::Module>> {
-        self.module.get_or_init(|| zinc_reflect::reflect(&self.words).ok().map(Arc::new)).clone()
+    /// What is in it.
+    ///
+    /// # Errors
+    ///
+    /// Why that can't be told.
+    pub fn reflected(&self) -> Result<Arc<zinc_reflect::Module>, ReflectError> {
+        self.module.get_or_init(|| zinc_reflect::reflect(&self.words).map(Arc::new)).clone()
     }
 }
 
@@ -121,6 +125,8 @@ pub struct Pipeline {
     pub number: u64,
     /// What its entry point does; `None` when that can't be known.
     pub shader: Option<EntryPoint>,
+    /// Why not, in words for the report.
+    pub unread: Option<Arc<str>>,
     /// For each of the shader's bindings that is one buffer and no array, the flag of its reads; worked out once.
     pub single: Box<[Option<Flags>]>,
     /// The set that all its bindings are in, where that is one.
@@ -151,29 +157,33 @@ unsafe fn robust_writes(p_next: *const c_void) -> Option<bool> {
     }
 }
 
-/// Whether everything that a pipeline's lists say is of a kind that leaves alone what its shader does and where its sets
+/// Looks whether everything that a pipeline's lists say is of a kind that leaves alone what its shader does and where its sets
 /// come from. Descriptor buffers and heaps do not, nor do binaries, nor what this layer has not heard of.
+///
+/// # Errors
+///
+/// What is of another kind, in words for the report.
 ///
 /// # Safety
 ///
 /// The lists must be null or valid.
-unsafe fn is_plain(info: &vk::ComputePipelineCreateInfo<'_>) -> bool {
+unsafe fn is_plain(info: &vk::ComputePipelineCreateInfo<'_>) -> Result<(), String> {
     use vk::StructureType as Type;
     let descriptor_buffer = vk::PipelineCreateFlags::DESCRIPTOR_BUFFER_EXT;
     // SAFETY: by the caller.
     let (mut pipeline, mut stage) = unsafe { (chain(info.p_next), chain(info.stage.p_next)) };
-    let plain_pipeline = pipeline.all(|c| match c.s_type() {
+    let odd_pipeline = pipeline.find(|c| match c.s_type() {
         Type::PIPELINE_CREATION_FEEDBACK_CREATE_INFO
         | Type::PIPELINE_ROBUSTNESS_CREATE_INFO_EXT
-        | Type::PIPELINE_COMPILER_CONTROL_CREATE_INFO_AMD => true,
+        | Type::PIPELINE_COMPILER_CONTROL_CREATE_INFO_AMD => false,
         // The low half is that of the older flags; what has come since may be anything.
-        _ => c.get::<vk::PipelineCreateFlags2CreateInfoKHR<'_>>().is_some_and(|f| {
+        _ => !c.get::<vk::PipelineCreateFlags2CreateInfoKHR<'_>>().is_some_and(|f| {
             let bits = f.flags.as_raw();
             bits >> 32 == 0 && bits & u64::from(descriptor_buffer.as_raw()) == 0
         }),
     });
-    let plain_stage = stage.all(|c| {
-        matches!(
+    let odd_stage = stage.find(|c| {
+        !matches!(
             c.s_type(),
             Type::SHADER_MODULE_CREATE_INFO
                 | Type::PIPELINE_ROBUSTNESS_CREATE_INFO_EXT
@@ -182,7 +192,12 @@ unsafe fn is_plain(info: &vk::ComputePipelineCreateInfo<'_>) -> bool {
                 | Type::DEBUG_UTILS_OBJECT_NAME_INFO_EXT
         )
     });
-    plain_pipeline && plain_stage && !info.flags.contains(descriptor_buffer)
+    let odd = odd_pipeline.or(odd_stage).map(|c| format!("{:?}", c.s_type()));
+    match odd {
+        _ if info.flags.contains(descriptor_buffer) => Err("a pipeline for descriptor buffers".into()),
+        Some(structure) => Err(format!("a pipeline whose create info has {structure}")),
+        None => Ok(()),
+    }
 }
 
 impl Pipeline {
@@ -215,12 +230,19 @@ impl Pipeline {
         // Of a pipeline made from binaries, module, name and constants are ignored, and may be anything: nothing of a
         // stage is looked at before it is known that it counts.
         // SAFETY: by the caller.
-        let source = unsafe { is_plain(info).then(|| Source::of(stage, module)).flatten() };
-        let (shader, tight) = match &source {
-            Some(Source { module, name, constants }) => {
-                reflected(module.get(), name, constants, device.is_tight())
-            }
-            None => (None, None),
+        let source = unsafe {
+            is_plain(info).and_then(|()| {
+                Source::of(stage, module).ok_or_else(|| "SPIR-V that was not seen".to_string())
+            })
+        };
+        let read = source.as_ref().map_err(Clone::clone).and_then(|source| {
+            let Source { module, name, constants } = source;
+            reflected(module.get(), name, constants, device.is_tight())
+        });
+        let source = source.ok();
+        let (shader, tight, unread) = match read {
+            Ok((shader, tight)) => (Some(shader), tight, None),
+            Err(why) => (None, None, Some(why.into())),
         };
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -233,6 +255,7 @@ impl Pipeline {
         Pipeline {
             number,
             shader,
+            unread,
             single,
             only_set,
             tight,
@@ -243,30 +266,38 @@ impl Pipeline {
 }
 
 /// What the entry point `name` does with these specialization constants, and where, if that is wanted.
+///
+/// # Errors
+///
+/// Why that can't be told, in words for the report.
 fn reflected(
     module: &ShaderModule,
     name: &str,
     constants: &Specialization,
     tight: bool,
-) -> (Option<EntryPoint>, Option<Tight>) {
+) -> Result<(EntryPoint, Option<Tight>), String> {
     let footprint = if tight { Footprint::compile(&module.words, name, constants).ok() } else { None };
     let (whole, folded);
     // What the constants decide is folded where that was done anyway, or where there are any.
+    let not_read = |why: ReflectError| format!("a shader that can't be read: {why}");
     let entry = match &footprint {
         Some(footprint) => Some(footprint.entry_point()),
         None if *constants == Specialization::none() => {
-            whole = module.reflected();
-            whole.as_ref().and_then(|module| module.entry_point(name, Stage::Compute))
+            whole = module.reflected().map_err(not_read)?;
+            whole.entry_point(name, Stage::Compute)
         }
         None => {
-            folded = zinc_reflect::reflect_specialized(&module.words, constants).ok();
-            folded.as_ref().and_then(|module| module.entry_point(name, Stage::Compute))
+            folded = zinc_reflect::reflect_specialized(&module.words, constants).map_err(not_read)?;
+            folded.entry_point(name, Stage::Compute)
         }
     };
-    let Some(entry) = entry.filter(|entry| entry.unknown.is_none()) else { return (None, None) };
+    let entry = entry.ok_or("a shader without the entry point that its pipeline names")?;
+    if let Some(why) = &entry.unknown {
+        return Err(format!("a shader that is not understood: {why}"));
+    }
     let mut entry = entry.clone();
     // What is alike stands together: the tracker looks at runs of accesses that differ in their bytes alone.
     entry.bindings.sort_by_key(|b| (b.set, b.direction.write, !b.direction.read));
     let tight = footprint.and_then(|footprint| Tight::new(footprint, &entry));
-    (Some(entry), tight)
+    Ok((entry, tight))
 }

@@ -100,6 +100,8 @@ pub struct Recorder {
     unmodelled: SmallVec<[u64; 1]>,
     /// Dispatches whose accesses are not known, by the reason.
     unresolved: [u64; Unresolved::ALL.len()],
+    /// Of those whose shader is not known, by why it is not.
+    unread: Vec<(Arc<str>, u64)>,
     /// Everything as recorded and as issued, where somebody wants to know.
     journal: Option<Box<Journal>>,
 }
@@ -136,6 +138,7 @@ impl Recorder {
             before_marks: Stages::empty(),
             unmodelled: smallvec![0; 1 + shadows.len()],
             unresolved: Default::default(),
+            unread: Vec::new(),
             journal: None,
         }
     }
@@ -157,6 +160,7 @@ impl Recorder {
         self.before_marks = Stages::empty();
         self.unmodelled.fill(0);
         self.unresolved = Default::default();
+        self.unread.clear();
         if self.journal.is_some() {
             self.keep_journal();
         }
@@ -304,7 +308,7 @@ impl Recorder {
         let key = pipeline.filter(|_| plain).and_then(|p| footprint::key(p, &self.bound.sets, &find));
         let (bound, rules, seen) = (&self.bound, self.rules, &mut self.seen);
         let (unknown, conditional) = (&mut self.counted.unknown_operations, self.conditional);
-        let unresolved = &mut self.unresolved;
+        let (unresolved, unread) = (&mut self.unresolved, &mut self.unread);
         let derive = |accesses: &mut Vec<Access>| {
             let place = |reached| match grid {
                 Some((_, addresses)) => seen.place(addresses, reached, rules.granule),
@@ -314,7 +318,16 @@ impl Recorder {
             let (derived, why) = derive_dispatch(pipeline, (bound, find, rules), workgroups, place, accesses);
             if let Some(why) = why {
                 *unknown += 1;
-                unresolved[why as usize] += 1;
+                match pipeline
+                    .and_then(|pipeline| pipeline.unread.as_ref())
+                    .filter(|_| why == Unresolved::Shader)
+                {
+                    Some(why) => match unread.iter_mut().find(|(known, _)| known == why) {
+                        Some((_, times)) => *times += 1,
+                        None => unread.push((why.clone(), 1)),
+                    },
+                    None => unresolved[why as usize] += 1,
+                }
             }
             accesses.extend(arguments);
             if conditional {
@@ -405,6 +418,11 @@ impl Recorder {
     /// How many dispatches touch what is not known, by the reason.
     pub fn unresolved(&self) -> impl Iterator<Item = (Unresolved, u64)> {
         Unresolved::ALL.into_iter().zip(self.unresolved).filter(|(_, times)| *times > 0)
+    }
+
+    /// Those of them whose shader is not known, by why it is not.
+    pub fn unread(&self) -> &[(Arc<str>, u64)] {
+        &self.unread
     }
 
     /// An operation that the layer does not model: [`Recorder::unmodelled`], counted.
