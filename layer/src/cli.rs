@@ -7,6 +7,7 @@
 
 pub mod doctor;
 pub mod explain;
+pub mod overrides;
 pub mod places;
 pub mod probe;
 pub mod search;

@@ -17,6 +17,9 @@ impl Home {
     fn new() -> Home {
         let home = Home { folder: tempfile::tempdir().unwrap() };
         fs::write(home.path("layer.so"), b"\x7fELF and so on").unwrap();
+        // Of the machine's own folders only its drivers: what layers are installed there is not this test's business.
+        fs::create_dir_all(home.path("machine/vulkan")).unwrap();
+        std::os::unix::fs::symlink("/usr/share/vulkan/icd.d", home.path("machine/vulkan/icd.d")).unwrap();
         home
     }
 
@@ -33,6 +36,7 @@ impl Home {
             command.env_remove(name);
         }
         command.args(arguments).env("HOME", self.folder.path()).env_remove("DISABLE_ZINC_BARRIER");
+        command.env("XDG_DATA_DIRS", self.path("machine")).env("XDG_CONFIG_DIRS", self.path("machine"));
         command
     }
 
@@ -235,6 +239,33 @@ fn the_real_library_is_inserted_both_ways_after_install() {
     assert!(printed.contains("this environment as it is: not inserted"), "{printed}");
     home.good(&["uninstall"]);
     assert_eq!(home.run(&["doctor", "--check"]).status.code(), Some(1));
+}
+
+/// An overriding layer, as Vulkan Configurator wrote it before its version 3, which every loader knows.
+#[test]
+fn the_doctor_names_a_file_of_another_program_that_keeps_the_layer_out() {
+    let home = Home::new();
+    let library =
+        Path::new(env!("CARGO_BIN_EXE_zinc-barrier")).with_file_name("deps").join("libzinc_barrier.so");
+    home.good(&["install", "--library", &library.display().to_string()]);
+    let overriding = home.path(IMPLICIT).with_file_name("VkLayer_override.json");
+    let layer = |name: &str| {
+        serde_json::json!({"file_format_version": "1.1.2", "layer": {
+            "name": name, "type": "GLOBAL", "api_version": "1.3.0", "implementation_version": "1", "description": "",
+            "component_layers": [], "blacklisted_layers": ["zinc_barrier"],
+            "disable_environment": {"DISABLE_VK_LAYER_LUNARG_override": "1"},
+        }})
+        .to_string()
+    };
+    fs::write(&overriding, layer("VK_LAYER_LUNARG_override")).unwrap();
+    let output = home.run(&["doctor", "--check"]);
+    let printed = text(&output.stdout);
+    let words = format!("{} keeps the layer out of every program", overriding.display());
+    assert!(output.status.code() == Some(1) && printed.contains(&words), "{printed}");
+    assert!(!printed.contains("nothing is wrong"), "{printed}");
+    // The control: the same file, of a layer that overrides nothing.
+    fs::write(&overriding, layer("VK_LAYER_other")).unwrap();
+    home.good(&["doctor", "--check"]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use zinc_report::api_version_text;
 
+use super::overrides::{self, Override};
 use super::probe::{self, Loader, Seen};
 use super::search::Search;
 use crate::manifest::{Found, Kind, LAYER_NAME, NEGOTIATE};
@@ -34,6 +35,8 @@ pub struct Facts {
     pub by_switch: Seen,
     /// Variables that change the loader's mind, with a sentence on each.
     pub variables: Vec<String>,
+    /// Files of other programs that may keep the layer out.
+    pub overrides: Vec<Override>,
     /// What the layer itself will complain about.
     pub settings: Vec<String>,
 }
@@ -65,6 +68,7 @@ impl Facts {
             by_name: probe::in_child(&[("VK_INSTANCE_LAYERS", layers)])?,
             by_switch: probe::in_child(&[(ENABLE, "1".into())])?,
             variables: variables(&search, &manifests),
+            overrides: overrides::find(&search),
             // SAFETY: without an application there is no list.
             settings: Settings::from_environment(&unsafe { Elsewhere::find(std::ptr::null()) }).1,
             manifests,
@@ -92,15 +96,16 @@ impl Facts {
         let has = |kind| self.manifests.iter().any(|(found, _)| found.kind == kind);
         match (has(Kind::Implicit), has(Kind::Explicit)) {
             (false, false) => problems.push("the layer is not installed; run 'zinc-barrier install --user'".into()),
-            (true, false) => problems.push(format!(
+            // What was seen counts more than what is expected.
+            (true, false) if self.by_name.layer.is_none() => problems.push(format!(
                 "only the implicit manifest is found, and loaders such as 1.3.239 then ignore \
                  VK_INSTANCE_LAYERS={LAYER_NAME} without a word; run 'zinc-barrier install' again, or use {ENABLE}=1"
             )),
-            (false, true) => problems.push(format!(
+            (false, true) if self.by_switch.layer.is_none() => problems.push(format!(
                 "only the explicit manifest is found, so {ENABLE}=1 does nothing; run 'zinc-barrier install' again, \
                  or use VK_INSTANCE_LAYERS={LAYER_NAME}"
             )),
-            (true, true) => {}
+            _ => {}
         }
         problems.extend(self.manifests.iter().filter_map(|(found, wrong)| {
             wrong
@@ -110,6 +115,9 @@ impl Facts {
         problems.extend(self.two_installations());
         problems.extend(self.too_old());
         problems.extend(self.variables.iter().cloned());
+        if !self.is_well() {
+            problems.extend(self.overrides.iter().map(|o| format!("{} {}", o.path.display(), o.how)));
+        }
         for (how, seen) in self.ways() {
             problems.extend(seen.error.as_ref().map(|error| format!("with {how}: {error}")));
         }
@@ -222,6 +230,19 @@ fn library_fault(found: &Found) -> Option<String> {
     negotiate.err().map(|_| format!("the library {} has no function {NEGOTIATE}", path.display()))
 }
 
+/// Returns true if a name is most likely meant for this layer, and is not its name.
+fn is_meant(name: &str) -> bool {
+    let plain = name.trim().to_lowercase().replace(['-', '.'], "_");
+    let plain = plain.strip_prefix("vk_layer_").unwrap_or(&plain);
+    let is_near =
+        plain.contains("zinc") || (plain.len() > 6 && strsim::damerau_levenshtein(plain, LAYER_NAME) <= 2);
+    is_near && name.trim() != LAYER_NAME && !plain.contains('*')
+}
+
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
 /// Variables of the loader that keep the layer out or hide it.
 fn variables<L>(search: &Search<L>, manifests: &[(Found, Option<String>)]) -> Vec<String>
 where
@@ -236,6 +257,21 @@ where
             format!(
                 "{variable} keeps the {} layer out; change it, or set VK_LOADER_LAYERS_ALLOW",
                 kind.name()
+            )
+        }));
+    }
+    if let Some(value) = search.text(ENABLE).filter(|value| value != "1") {
+        found.push(format!(
+            "{ENABLE}={} does not insert the layer, since the loader compares letter by letter; set {ENABLE}=1",
+            printable(&value)
+        ));
+    }
+    for variable in ["VK_INSTANCE_LAYERS", "VK_LOADER_LAYERS_ENABLE"] {
+        let value = search.text(variable).unwrap_or_default();
+        found.extend(value.split([':', ',']).filter(|name| is_meant(name)).map(|name| {
+            format!(
+                "{variable} names {}, and no layer is called that; the name is {LAYER_NAME}",
+                printable(name)
             )
         }));
     }
@@ -276,6 +312,7 @@ mod tests {
             by_name: inserted.clone(),
             by_switch: inserted,
             variables: vec![],
+            overrides: vec![],
             settings: vec![],
         }
     }
@@ -296,8 +333,20 @@ mod tests {
             (|f| f.loader = Err("the Vulkan loader cannot be opened".into()), "libvulkan1"),
             (|f| f.drivers.clear(), "mesa-vulkan-drivers"),
             (|f| f.manifests.clear(), "install --user"),
-            (|f| _ = f.manifests.remove(1), "only the implicit manifest"),
-            (|f| _ = f.manifests.remove(0), "only the explicit manifest"),
+            (
+                |f| {
+                    f.manifests.remove(1);
+                    f.by_name.layer = None;
+                },
+                "only the implicit manifest",
+            ),
+            (
+                |f| {
+                    f.manifests.remove(0);
+                    f.by_switch.layer = None;
+                },
+                "only the explicit manifest",
+            ),
             (|f| f.manifests[0].1 = Some("the library is gone".into()), "the library is gone; run"),
             (|f| f.manifests[1].0.library = Some("/other.so".into()), "different libraries"),
             (|f| f.manifests[0].0.api_version = "1.2.999".into(), "ask for Vulkan 1.3"),
@@ -309,6 +358,18 @@ mod tests {
             let problems = facts.problems();
             assert!(problems.len() == 1 && problems[0].contains(words), "{words}: {problems:?}");
         }
+    }
+
+    #[test]
+    fn what_was_seen_counts_more_than_what_the_manifests_let_expect() {
+        let mut facts = well();
+        facts.manifests.remove(0);
+        assert_eq!(facts.problems(), Vec::<String>::new(), "the loader inserts it all the same");
+        let mut facts = well();
+        facts.overrides.push(Override { path: "/o.json".into(), how: "keeps it out".into() });
+        assert_eq!(facts.problems(), Vec::<String>::new(), "a file that this loader does not read");
+        facts.by_name.layer = None;
+        assert_eq!(facts.problems(), ["/o.json keeps it out"]);
     }
 
     #[test]
@@ -329,10 +390,24 @@ mod tests {
             ("VK_LOADER_LAYERS_DISABLE", "~implicit~"),
             ("VK_LAYER_PATH", "/nowhere"),
             ("VK_IMPLICIT_LAYER_PATH", "/nowhere"),
+            ("ZINC_BARRIER", "true"),
+            ("ZINC_BARRIER", "on"),
+            ("VK_INSTANCE_LAYERS", "VK_LAYER_other:zinc-barrier"),
+            ("VK_INSTANCE_LAYERS", "VK_LAYER_zinc_barrier"),
+            ("VK_INSTANCE_LAYERS", "ZINC_BARRIER"),
+            ("VK_INSTANCE_LAYERS", "znic_barrier"),
+            ("VK_LOADER_LAYERS_ENABLE", "zinc_bariers"),
         ] {
             let found = variables(&search(name, value), &[]);
             assert!(found.len() == 1 && found[0].starts_with(name), "{found:?}");
         }
-        assert_eq!(variables(&search("HOME", "/"), &[]), Vec::<String>::new());
+        for (name, value) in [
+            ("HOME", "/"),
+            ("ZINC_BARRIER", "1"),
+            ("VK_INSTANCE_LAYERS", "zinc_barrier:VK_LAYER_KHRONOS_validation"),
+            ("VK_LOADER_LAYERS_ENABLE", "*zinc*"),
+        ] {
+            assert_eq!(variables(&search(name, value), &[]), Vec::<String>::new(), "{name}={value}");
+        }
     }
 }

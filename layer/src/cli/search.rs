@@ -23,13 +23,18 @@ impl<L: Fn(&str) -> Option<OsString>> Search<L> {
         self.manifests(&["VK_ADD_DRIVER_FILES"], replacing, "icd.d")
     }
 
-    /// The manifests of this layer, in the loader's order.
-    pub fn ours(&self) -> Vec<Found> {
-        let implicit = self.manifests(
+    /// All manifests of implicit layers, in the loader's order.
+    pub fn implicit(&self) -> Vec<PathBuf> {
+        self.manifests(
             &["VK_ADD_IMPLICIT_LAYER_PATH"],
             self.paths("VK_IMPLICIT_LAYER_PATH"),
             Kind::Implicit.folder(),
-        );
+        )
+    }
+
+    /// The manifests of this layer, in the loader's order.
+    pub fn ours(&self) -> Vec<Found> {
+        let implicit = self.implicit();
         let explicit =
             self.manifests(&["VK_ADD_LAYER_PATH"], self.paths("VK_LAYER_PATH"), Kind::Explicit.folder());
         let read =
@@ -74,7 +79,7 @@ impl<L: Fn(&str) -> Option<OsString>> Search<L> {
     }
 
     /// The folders that hold a `vulkan` folder.
-    fn bases(&self) -> Vec<PathBuf> {
+    pub fn bases(&self) -> Vec<PathBuf> {
         let home = self.text("HOME").map(PathBuf::from);
         let user = |variable: &str, below: &str| match self.text(variable) {
             Some(folder) => Some(PathBuf::from(folder)),
@@ -97,7 +102,8 @@ impl<L: Fn(&str) -> Option<OsString>> Search<L> {
         Some(std::env::split_paths(&value).filter(|path| !path.as_os_str().is_empty()).collect())
     }
 
-    fn text(&self, variable: &str) -> Option<String> {
+    /// The value of `variable`, if it is set to something.
+    pub fn text(&self, variable: &str) -> Option<String> {
         (self.lookup)(variable)
             .map(|value| value.to_string_lossy().into_owned())
             .filter(|value| !value.is_empty())
