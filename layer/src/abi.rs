@@ -4,6 +4,7 @@
 //! hands a layer the next link of the chain in the `pNext` list of the create info, and every layer moves the link
 //! on by one before it calls down.
 
+use crate::entry;
 use ash::vk;
 use std::ffi::{c_char, c_void};
 
@@ -36,6 +37,7 @@ pub struct NegotiateLayerInterface {
 }
 
 /// `VkLayerInstanceLink`.
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub struct InstanceLink {
     next: *mut InstanceLink,
@@ -45,6 +47,7 @@ pub struct InstanceLink {
 }
 
 /// `VkLayerDeviceLink`.
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub struct DeviceLink {
     next: *mut DeviceLink,
@@ -64,12 +67,61 @@ struct LayerCreateInfo<L> {
     link: *mut L,
 }
 
+/// A link of either chain.
+trait Link: Copy {
+    /// What the next layer will find; null for what stands at the chain's end.
+    fn next(&self) -> *mut Self;
+    /// Returns true if it leads to this layer.
+    fn is_ours(&self) -> bool;
+}
+
+impl Link for InstanceLink {
+    fn next(&self) -> *mut InstanceLink {
+        self.next
+    }
+
+    fn is_ours(&self) -> bool {
+        std::ptr::fn_addr_eq(self.get_instance_proc_addr, entry::instance_proc_addr())
+    }
+}
+
+impl Link for DeviceLink {
+    fn next(&self) -> *mut DeviceLink {
+        self.next
+    }
+
+    fn is_ours(&self) -> bool {
+        std::ptr::fn_addr_eq(self.get_instance_proc_addr, entry::instance_proc_addr())
+    }
+}
+
+/// Takes this layer out of the rest of the chain: where it was inserted twice, under its two names, the first one is enough,
+/// and two would each take the other's functions for the next layer's. A link that leads here gets what the link behind it has.
+///
+/// # Safety
+///
+/// `link` must be the loader's chain from this layer on, which the loader has made for the call.
+unsafe fn take_out<L: Link>(mut link: *mut L) {
+    while !link.is_null() {
+        // SAFETY: by the caller; each link but the last leads to another, and the last to the loader's or the driver's own
+        // functions.
+        unsafe {
+            let next = (*link).next();
+            if (*link).is_ours() && !next.is_null() {
+                *link = *next;
+            } else {
+                link = next;
+            }
+        }
+    }
+}
+
 /// Finds the chain's link in a `pNext` list and takes it off, so that the next layer finds its own.
 ///
 /// # Safety
 ///
 /// `p_next` must be null or a valid `pNext` list that the loader prepared for this layer.
-unsafe fn take_link<L>(mut p_next: *const c_void, s_type: i32, next: fn(&L) -> *mut L) -> Option<*const L> {
+unsafe fn take_link<L: Link>(mut p_next: *const c_void, s_type: i32) -> Option<*const L> {
     while !p_next.is_null() {
         let info = p_next.cast_mut().cast::<LayerCreateInfo<L>>();
         // SAFETY: every structure in a pNext list begins with sType and pNext; the rest is read only once sType says
@@ -80,8 +132,9 @@ unsafe fn take_link<L>(mut p_next: *const c_void, s_type: i32, next: fn(&L) -> *
                 if link.is_null() {
                     return None;
                 }
+                take_out(link);
                 // The loader documents that layers advance this pointer in place.
-                (*info).link = next(&*link);
+                (*info).link = (*link).next();
                 return Some(link);
             }
             p_next = (*info).p_next;
@@ -97,7 +150,7 @@ unsafe fn take_link<L>(mut p_next: *const c_void, s_type: i32, next: fn(&L) -> *
 /// `info` must be what the loader passed to `vkCreateInstance`.
 pub unsafe fn take_instance_link(info: &vk::InstanceCreateInfo<'_>) -> Option<*const InstanceLink> {
     // SAFETY: by the caller.
-    unsafe { take_link(info.p_next, LOADER_INSTANCE_CREATE_INFO, |l: &InstanceLink| l.next) }
+    unsafe { take_link(info.p_next, LOADER_INSTANCE_CREATE_INFO) }
 }
 
 /// Takes this layer's link off a device's create info.
@@ -107,7 +160,7 @@ pub unsafe fn take_instance_link(info: &vk::InstanceCreateInfo<'_>) -> Option<*c
 /// `info` must be what the loader passed to `vkCreateDevice`.
 pub unsafe fn take_device_link(info: &vk::DeviceCreateInfo<'_>) -> Option<*const DeviceLink> {
     // SAFETY: by the caller.
-    unsafe { take_link(info.p_next, LOADER_DEVICE_CREATE_INFO, |l: &DeviceLink| l.next) }
+    unsafe { take_link(info.p_next, LOADER_DEVICE_CREATE_INFO) }
 }
 
 /// What all dispatchable handles of one instance or device have in common: the loader's dispatch table, to which the

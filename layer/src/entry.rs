@@ -116,6 +116,11 @@ macro_rules! void {
 }
 pub(crate) use void;
 
+/// The layer's own `vkGetInstanceProcAddr`, by which it is known in a chain.
+pub(crate) fn instance_proc_addr() -> vk::PFN_vkGetInstanceProcAddr {
+    get_instance_proc_addr
+}
+
 unsafe extern "system" fn get_instance_proc_addr(
     instance: vk::Instance,
     name: *const c_char,

@@ -2,8 +2,13 @@
 //!
 //! One would seem enough, but each kind of manifest opens one door only. The loader of Debian 12 (1.3.239) inserts
 //! an *implicit* layer when its enabling variable is set and ignores it when `VK_INSTANCE_LAYERS` names it; an
-//! *explicit* one the other way round. With both manifests under the same name, either variable inserts the layer,
-//! and both together insert it once.
+//! *explicit* one the other way round.
+//!
+//! The two have different names. Every loader warns of a layer whose name does not begin with `VK_LAYER_`, wherever it reads
+//! such a manifest; and it reads those of implicit layers at the start of every Vulkan program, those of explicit ones only
+//! where a program or a variable asks for one (seen with loader 1.4.363; 1.3.239 reads both always). So the implicit manifest has
+//! a name that no loader warns of, and the explicit one the name that people type. Where both variables are set, the loader
+//! inserts the layer twice; the one nearest to the application then takes the other out of the chain (`abi`).
 //!
 //! Two values in them are easy to get wrong:
 //!
@@ -22,6 +27,9 @@ use crate::settings::variables::{self, DISABLE, ENABLE, Variable};
 
 /// The layer's name: what users put in `VK_INSTANCE_LAYERS`.
 pub const LAYER_NAME: &str = "zinc_barrier";
+
+/// The name of the implicit layer, which nobody has to type.
+pub const IMPLICIT_NAME: &str = "VK_LAYER_ZINC_barrier";
 
 /// The name of both manifest files.
 pub const FILE_NAME: &str = "zinc_barrier.json";
@@ -53,6 +61,14 @@ impl Kind {
         match self {
             Kind::Implicit => "implicit_layer.d",
             Kind::Explicit => "explicit_layer.d",
+        }
+    }
+
+    /// The layer's name in this kind of manifest.
+    pub fn layer_name(self) -> &'static str {
+        match self {
+            Kind::Implicit => IMPLICIT_NAME,
+            Kind::Explicit => LAYER_NAME,
         }
     }
 
@@ -144,6 +160,7 @@ fn settings() -> Vec<Value> {
 /// [`ManifestError::NotText`].
 pub fn implicit(library: &Path) -> Result<Value, ManifestError> {
     let mut manifest = explicit(library)?;
+    manifest["layer"]["name"] = IMPLICIT_NAME.into();
     // The loader of Debian 12 (1.3.239) lists the instance extensions of an implicit layer that is enabled, and then
     // refuses an instance that is made with one of them. Applications that enable all they find would not start.
     if let Some(layer) = manifest["layer"].as_object_mut() {
@@ -200,11 +217,16 @@ pub struct Found {
     pub api_version: String,
 }
 
+/// Returns true for the layer's name in a manifest of either kind. Earlier versions had one for both.
+pub fn is_ours(name: &Value) -> bool {
+    Kind::ALL.iter().any(|kind| name == kind.layer_name())
+}
+
 /// Reads `path` if it is a manifest of this layer; anything else is `None`.
 pub fn read(path: &Path, kind: Kind) -> Option<Found> {
     let value: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     let several = value["layers"].as_array().into_iter().flatten();
-    let layer = several.chain([&value["layer"]]).find(|layer| layer["name"] == LAYER_NAME)?;
+    let layer = several.chain([&value["layer"]]).find(|layer| is_ours(&layer["name"]))?;
     let library = layer["library_path"].as_str().map(|text| match text {
         relative if relative.contains('/') && !relative.starts_with('/') => {
             path.parent().unwrap_or(Path::new(".")).join(relative)
@@ -220,14 +242,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_manifests_name_one_layer_and_only_the_implicit_one_has_variables() {
+    fn both_manifests_name_one_library_and_only_the_implicit_one_has_variables() {
         let library = Path::new("/lib/libzinc_barrier.so");
         let (explicit, implicit) = (explicit(library).unwrap(), implicit(library).unwrap());
         for manifest in [&explicit, &implicit] {
-            assert_eq!(manifest["layer"]["name"], "zinc_barrier");
             assert_eq!(manifest["layer"]["library_path"], "/lib/libzinc_barrier.so");
             assert_eq!(manifest["layer"]["functions"][NEGOTIATE], NEGOTIATE);
         }
+        assert_eq!(explicit["layer"]["name"], "zinc_barrier");
+        assert_eq!(implicit["layer"]["name"], "VK_LAYER_ZINC_barrier", "or every program's loader warns");
         assert_eq!(implicit["layer"]["enable_environment"], json!({"ZINC_BARRIER": "1"}));
         assert_eq!(implicit["layer"]["disable_environment"], json!({"DISABLE_ZINC_BARRIER": "1"}));
         assert_eq!(explicit["layer"]["instance_extensions"][0]["name"], "VK_EXT_layer_settings");

@@ -103,7 +103,8 @@ fn install_writes_the_library_and_both_manifests_and_names_them() {
         let (mode, bytes) = &all[&home.path(file)];
         assert_eq!(*mode, 0o644);
         let manifest: serde_json::Value = serde_json::from_slice(bytes).unwrap();
-        assert_eq!(manifest["layer"]["name"], "zinc_barrier");
+        let name = if file == IMPLICIT { "VK_LAYER_ZINC_barrier" } else { "zinc_barrier" };
+        assert_eq!(manifest["layer"]["name"], name);
         assert_eq!(manifest["layer"]["library_path"], home.path(LIBRARY).display().to_string());
         assert_eq!(manifest["layer"]["enable_environment"]["ZINC_BARRIER"] == "1", switches);
         assert_eq!(manifest["layer"]["disable_environment"]["DISABLE_ZINC_BARRIER"] == "1", switches);

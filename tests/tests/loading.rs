@@ -78,7 +78,49 @@ fn an_installed_layer_is_inserted_once_by_either_variable_or_by_both() {
     assert_eq!(inserted(home.path(), &[]), (0, false), "nobody asked for it");
     assert_eq!(inserted(home.path(), &[NAME]), (1, true), "by name");
     assert_eq!(inserted(home.path(), &[ENABLE]), (1, true), "by the enabling variable");
-    assert_eq!(inserted(home.path(), &[NAME, ENABLE]), (1, true), "by both");
+    // The loader inserts it under each of its names; it then works once, as the dispatches of its report say.
+    assert_eq!(inserted(home.path(), &[NAME, ENABLE]), (2, true), "by both");
+}
+
+#[test]
+fn it_works_once_where_it_is_inserted_twice_around_another_layer() {
+    let home = scratch();
+    zinc_barrier(home.path(), &["install", "--user"]).succeeded();
+    let validation = "VK_LAYER_KHRONOS_validation";
+    let mut seen = Vec::new();
+    for names in [format!("{validation}:zinc_barrier"), format!("zinc_barrier:{validation}")] {
+        let found = inserted(home.path(), &[("VK_INSTANCE_LAYERS", &names), ENABLE]);
+        assert_eq!(found, (2, true), "{names}");
+        let report = read_report(&home.path().join("report.json"));
+        seen.push((report.totals.barriers_asked, report.totals.submits, report.notes));
+    }
+    assert_eq!((seen[0].0, seen[0].1), (1, 1));
+    assert_eq!(seen[0], seen[1]);
+}
+
+/// What a loader says of the layer when a program starts that does not use it.
+fn warnings(home: &Path, program: Child) -> Vec<String> {
+    let child = program
+        .env("HOME", home)
+        .env("XDG_DATA_HOME", home.join("data"))
+        .env("VK_LOADER_DEBUG", "warn,error");
+    let ended = child.run().succeeded();
+    ended.stderr.lines().filter(|line| line.to_lowercase().contains("zinc")).map(String::from).collect()
+}
+
+#[test]
+fn a_loader_warns_of_nothing_in_programs_that_do_not_use_the_layer() {
+    let home = scratch();
+    zinc_barrier(home.path(), &["install", "--user"]).succeeded();
+    let probe = artefacts::installer();
+    if let Some(current) = oracles("what a current loader says of the layer") {
+        let found = warnings(home.path(), Child::new(current.folder().join("run")).arg(&probe).arg("probe"));
+        assert_eq!(found, Vec::<String>::new(), "a current loader");
+    }
+    // Older ones read the manifests of explicit layers, too, whose name is the one that people type.
+    let found = warnings(home.path(), Child::new(&probe).arg("probe"));
+    assert!(found.iter().all(|line| line.contains("Layer name zinc_barrier does not conform")), "{found:?}");
+    assert!(found.len() <= 1, "{found:?}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::search::Search;
-use crate::manifest::{self, Kind, LAYER_NAME};
+use crate::manifest::{self, Kind};
 
 const SETTINGS: &str = "vulkan/loader_settings.d/vk_loader_settings.json";
 const OVERRIDE: &str = "VK_LAYER_LUNARG_override";
@@ -61,7 +61,7 @@ fn of_settings(settings: &Value) -> Option<String> {
     several.chain([&settings["settings"]]).find_map(|one| {
         let layers = one["layers"].as_array()?;
         let control = |layer: &Value| layer["control"].as_str().unwrap_or_default().to_owned();
-        let own = layers.iter().find(|layer| layer["name"] == LAYER_NAME).map(control);
+        let own = layers.iter().find(|layer| manifest::is_ours(&layer["name"])).map(control);
         let others_may = layers.iter().any(|layer| control(layer) == "unordered_layer_location");
         let programs = programs(one);
         match own.as_deref() {
@@ -84,7 +84,7 @@ fn of_override(manifest: &Value) -> Option<String> {
         return None;
     }
     let programs = programs(layer);
-    if texts(&layer["blacklisted_layers"]).any(|name| name == LAYER_NAME) {
+    if layer["blacklisted_layers"].as_array().into_iter().flatten().any(manifest::is_ours) {
         return Some(format!("keeps the layer out of {programs}; switch it on in Vulkan Configurator"));
     }
     let folders: Vec<&str> = texts(&layer["override_paths"]).collect();

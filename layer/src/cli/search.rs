@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::manifest::{self, Found, Kind, LAYER_NAME};
+use crate::manifest::{self, Found, Kind};
 
 /// The environment as the loader sees it.
 pub struct Search<L> {
@@ -56,7 +56,7 @@ impl<L: Fn(&str) -> Option<OsString>> Search<L> {
                 "~all~" => true,
                 "~implicit~" => kind == Kind::Implicit,
                 "~explicit~" => kind == Kind::Explicit,
-                glob => matches(glob, LAYER_NAME),
+                glob => matches(glob, kind.layer_name()),
             })
         };
         (hit("VK_LOADER_LAYERS_DISABLE") && !hit("VK_LOADER_LAYERS_ALLOW"))
@@ -181,11 +181,12 @@ mod tests {
             ("~all~", true, true),
             ("~implicit~", true, false),
             ("~explicit~", false, true),
-            ("VK_LAYER_*", false, false),
-            ("other,ZINC_*", true, true),
+            ("VK_LAYER_*", true, false),
+            ("other,ZINC_*", false, true),
             ("*barrier", true, true),
             ("*c_b*", true, true),
-            ("zinc_barrier", true, true),
+            ("zinc_barrier", false, true),
+            ("vk_layer_zinc_barrier", true, false),
             ("zinc", false, false),
         ] {
             let search = search(&[("VK_LOADER_LAYERS_DISABLE", Path::new(pattern))]);
@@ -193,7 +194,7 @@ mod tests {
             assert_eq!(hit, [implicit, explicit], "{pattern}");
         }
         let allowed =
-            [("VK_LOADER_LAYERS_DISABLE", Path::new("*")), ("VK_LOADER_LAYERS_ALLOW", Path::new("zinc_*"))];
+            [("VK_LOADER_LAYERS_DISABLE", Path::new("*")), ("VK_LOADER_LAYERS_ALLOW", Path::new("*zinc_*"))];
         assert_eq!(search(&allowed).filtered(Kind::Implicit), None);
     }
 }

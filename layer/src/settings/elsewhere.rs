@@ -7,7 +7,7 @@
 
 use super::variables::{self as var, PREFIX};
 use crate::abi::{chain, slice};
-use crate::manifest::LAYER_NAME;
+use crate::manifest::{self, LAYER_NAME};
 use ash::vk;
 use std::collections::HashMap;
 use std::ffi::{CStr, OsString, c_void};
@@ -68,7 +68,7 @@ impl Elsewhere {
                     let text = |p: *const std::ffi::c_char| {
                         (!p.is_null()).then(|| CStr::from_ptr(p).to_string_lossy().into_owned())
                     };
-                    if text(setting.p_layer_name).as_deref() != Some(LAYER_NAME) {
+                    if !text(setting.p_layer_name).is_some_and(|name| manifest::is_ours(&name.into())) {
                         continue;
                     }
                     if let (Some(name), Some(value)) = (text(setting.p_setting_name), value(setting)) {
