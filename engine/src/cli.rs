@@ -15,7 +15,7 @@ use crate::vk::{Kind, Selector};
 /// Without --model, a small English byte-level model that is part of the program is used, so every command works
 /// without a download and, with a CPU driver such as lavapipe, without a GPU.
 #[derive(Debug, Parser)]
-#[command(name = "engine", version, after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(name = "engine", version = env!("ZINC_BARRIER_VERSION"), after_help = EXAMPLES, arg_required_else_help = true)]
 pub struct Cli {
     /// What every command understands.
     #[command(flatten)]
@@ -53,6 +53,10 @@ pub struct Common {
     /// Fail (status 3) unless the device is of this kind.
     #[arg(long, global = true, value_enum, value_name = "KIND", help_heading = "Common options")]
     pub require: Option<Require>,
+    /// Seconds after which one submission counts as hung [default: 120 on a GPU, 480 and more on a CPU device]
+    #[arg(long, global = true, value_name = "SECONDS", help_heading = "Common options",
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub submit_timeout: Option<u64>,
     /// Print one JSON object on standard output instead of text.
     #[arg(long, global = true, help_heading = "Common options")]
     pub json: bool,

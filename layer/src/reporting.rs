@@ -10,7 +10,7 @@ use ash::vk;
 use parking_lot::Mutex;
 use std::ffi::{CStr, c_char};
 use std::sync::Once;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use zinc_report::{DeviceType, Report, WrittenAt, api_version_text};
 
@@ -61,13 +61,29 @@ impl PropertyFunctions {
     }
 }
 
+/// The number of the next device that `process` makes, from 0, and the state after that. One that was forked begins anew. A
+/// state has the process in its upper half and the number that comes next in its lower.
+fn numbered(state: u64, process: u32) -> (u32, u64) {
+    let number = if (state >> 32) as u32 == process { state as u32 } else { 0 };
+    (number, u64::from(process) << 32 | u64::from(number.wrapping_add(1)))
+}
+
+/// Takes the number of the next device of this process.
+fn next_number() -> u32 {
+    static STATE: AtomicU64 = AtomicU64::new(0);
+    let process = std::process::id();
+    let next = |state| Some(numbered(state, process).1);
+    STATE
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+        .map_or(0, |before| numbered(before, process).0)
+}
+
 /// What a physical device calls itself.
 ///
 /// # Safety
 ///
 /// `physical` must be live and of the instance that `functions` belong to.
 pub unsafe fn describe(physical: vk::PhysicalDevice, functions: PropertyFunctions) -> zinc_report::Device {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
     let mut driver = vk::PhysicalDeviceDriverProperties::default();
     let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
     // A driver without the driver structure leaves it as it is: empty.
@@ -87,7 +103,7 @@ pub unsafe fn describe(physical: vk::PhysicalDevice, functions: PropertyFunction
         driver_version: if info.is_empty() { driver_version(of.vendor_id, of.driver_version) } else { info },
         api_version: api_version_text(of.api_version),
         device_type: DeviceType::from_vulkan(of.device_type.as_raw()),
-        number: NUMBER.fetch_add(1, Ordering::Relaxed),
+        number: next_number(),
     }
 }
 
@@ -281,4 +297,20 @@ pub fn at_exit() {
         // unloaded (Itanium C++ ABI, 3.3.5).
         unsafe { libc::atexit(last) };
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forked_process_numbers_its_devices_from_0() {
+        let mut state = 0;
+        let mut next = |process| {
+            let (number, after) = numbered(state, process);
+            state = after;
+            number
+        };
+        assert_eq!([7, 7, 7, 8, 8].map(&mut next), [0, 1, 2, 0, 1]);
+    }
 }

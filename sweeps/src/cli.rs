@@ -180,7 +180,7 @@ pub struct Cli {
     #[arg(long, value_name = "FILE")]
     pub prediction: Option<PathBuf>,
 
-    /// Seconds after which a run counts as hung [default: 300 for the first run, then 30 and 20 times as long as that took]
+    /// Seconds after which a run counts as hung [default: at least 300 for the first run of a program, more on a machine with less than eight processors or with other work, then 30 and 20 times as long as that took]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub timeout: Option<Duration>,
 
@@ -536,7 +536,7 @@ fn parse_percent(text: &str) -> Result<f64, String> {
     }
 }
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| format!("'{text}' is not a number of seconds"))?;
     if (0.001..=1e6).contains(&seconds) {
         Ok(Duration::from_secs_f64(seconds))

@@ -142,6 +142,9 @@ pub enum Failure {
     /// There is a report, but not of what was asked for.
     #[error("the layer was not loaded as asked: {0}; `zinc-barrier doctor` says what the loader finds")]
     LayerDiffers(String),
+    /// A report is missing, or not the last one that there was to be.
+    #[error("the layer's reports do not cover the run: {0}")]
+    ReportsMissing(String),
     /// A barrier was to be withheld and none was.
     #[error("no barrier {0} was emitted that could be withheld")]
     NothingDropped(u64),
@@ -165,6 +168,7 @@ impl Failure {
             Self::LayerNotLoaded | Self::LayerDiffers(_) | Self::NothingDropped(_) => {
                 "layer not as asked".into()
             }
+            Self::ReportsMissing(_) => "reports missing".into(),
             Self::Unordered(_) => "audit".into(),
         }
     }

@@ -21,6 +21,7 @@ pub use tokenize::TokenizeArgs;
 
 use std::io::Write;
 use std::rc::Rc;
+use std::time::Duration;
 
 use clap::CommandFactory;
 
@@ -160,6 +161,9 @@ fn open_device_by(
     open: impl FnOnce(Rc<Instance>, Physical) -> Result<Rc<Device>, vk::Error>,
 ) -> Result<Rc<Device>, Error> {
     let instance = Instance::new()?;
+    if let Some(seconds) = common.submit_timeout {
+        instance.set_patience(Duration::from_secs(seconds));
+    }
     let mut physical = instance.devices()?;
     let described: Vec<_> = physical.iter().map(|p| p.device.clone()).collect();
     let index = choose(&described, common.device.as_ref(), common.require.map(Into::into))?;

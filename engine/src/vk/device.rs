@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::ffi::CString;
 use std::rc::Rc;
+use std::time::Duration;
 
 use ash::ext::debug_utils;
 use ash::vk;
@@ -35,6 +36,11 @@ pub struct Device {
 }
 
 impl Device {
+    /// The longest wait for one submission: see [`Instance::set_patience`].
+    pub fn patience(&self) -> Duration {
+        self.instance.patience(self.physical.device.kind)
+    }
+
     /// Creates a device without extensions (but those of clocks and of cooperative matrices, where they are there) and with the
     /// optional features that kernels use, where it has them;
     /// robustBufferAccess stays off, so that nothing but the bound ranges says what a kernel touches.

@@ -69,7 +69,8 @@ pub enum Error {
     },
     /// A submission did not finish.
     #[error(
-        "the device did not finish within {seconds} seconds; it may be hung, or far too slow for this model"
+        "the device did not finish within {seconds} seconds; it may be hung, or far too slow for this model or batch: \
+         --submit-timeout SECONDS allows more"
     )]
     Timeout {
         /// How long the engine waited.

@@ -1,7 +1,9 @@
 //! The loader, an instance, and what its devices say about themselves.
 
+use std::cell::Cell;
 use std::ffi::CStr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use ash::ext::debug_utils;
 use ash::vk;
@@ -20,6 +22,20 @@ pub struct Instance {
     pub(super) entry: ash::Entry,
     /// Objects can be given names, which layers and tools show.
     pub(super) names: bool,
+    /// The longest wait for one submission, where one was set.
+    patience: Cell<Option<Duration>>,
+}
+
+/// The longest wait for one submission to a GPU: no token takes a minute on any, and a hung GPU never answers.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Logical processors with which a CPU device is about as fast as [`PATIENCE`] takes for granted.
+const USUAL_CORES: u32 = 8;
+
+/// The longest wait on a CPU device with so many logical processors: longer where there are fewer, and four times as long in any
+/// case, since it shares them with whatever else runs.
+fn patience_on(cores: u32) -> Duration {
+    PATIENCE * 4 * USUAL_CORES.div_ceil(cores.max(1)).max(1)
 }
 
 /// A device before anything is created on it.
@@ -63,7 +79,21 @@ impl Instance {
             }
             result => Error::from_result("vkCreateInstance", result),
         })?;
-        Ok(Rc::new(Self { raw, entry, names }))
+        Ok(Rc::new(Self { raw, entry, names, patience: Cell::new(None) }))
+    }
+
+    /// Sets the longest wait for one submission, on every device.
+    pub fn set_patience(&self, longest: Duration) {
+        self.patience.set(Some(longest));
+    }
+
+    /// The longest wait for one submission to a device of this kind.
+    pub(super) fn patience(&self, kind: DeviceKind) -> Duration {
+        let cores = || std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        self.patience.get().unwrap_or_else(|| match kind {
+            DeviceKind::Cpu => patience_on(cores()),
+            _ => PATIENCE,
+        })
     }
 
     /// All devices, in the loader's order. Empty when drivers are there but show no device.
@@ -200,5 +230,12 @@ mod tests {
             "580.159.3"
         );
         assert_eq!(driver_version(vk::DriverId::MESA_RADV, vk::make_api_version(0, 22, 3, 6)), "22.3.6");
+    }
+
+    #[test]
+    fn a_cpu_device_has_longer_where_there_are_fewer_processors() {
+        let seconds = [1, 2, 8, 64].map(|cores| patience_on(cores).as_secs());
+        assert_eq!(seconds, [3840, 1920, 480, 480]);
+        assert_eq!(patience_on(0), patience_on(1));
     }
 }

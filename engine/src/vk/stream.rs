@@ -8,8 +8,10 @@ use ash::vk;
 use super::error::During;
 use super::{Device, Error};
 
-/// Longest wait for one submission. No token takes a minute on anything; a hung GPU never answers.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// A time as Vulkan takes it; what is too long for that is for ever.
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// What a recording will be used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,11 +125,12 @@ impl Stream {
     pub(super) fn wait(&mut self) -> Result<(), Error> {
         let fences = [self.fence];
         // SAFETY: the fence is alive and was given to the last submission.
-        let waited = unsafe { self.device.raw.wait_for_fences(&fences, true, PATIENCE.as_nanos() as u64) };
+        let waited =
+            unsafe { self.device.raw.wait_for_fences(&fences, true, nanoseconds(self.device.patience())) };
         if let Err(result) = waited {
             self.device.abandon();
             return Err(match result {
-                vk::Result::TIMEOUT => Error::Timeout { seconds: PATIENCE.as_secs() },
+                vk::Result::TIMEOUT => Error::Timeout { seconds: self.device.patience().as_secs() },
                 result => Error::from_result("vkWaitForFences", result),
             });
         }

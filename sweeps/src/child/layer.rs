@@ -3,9 +3,10 @@
 //! A layer that was not loaded looks exactly like a layer that changes nothing, so the lack of a report is never taken
 //! for a result.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use zinc_report::{Counts, Report};
+use zinc_report::{Counts, Report, WrittenAt};
 
 use crate::outcome::Failure;
 use crate::plan::RunSpec;
@@ -32,13 +33,18 @@ pub(super) fn read_reports(
     let entries =
         std::fs::read_dir(folder).map_err(|e| differs(format!("its reports cannot be read: {e}")))?;
     let mut reports = Vec::new();
+    let mut numbers: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for path in entries.flatten().map(|entry| entry.path()) {
         let text =
             std::fs::read_to_string(&path).map_err(|e| differs(format!("its report cannot be read: {e}")))?;
         let report = Report::from_json(&text).map_err(|e| differs(format!("its report: {e}")))?;
         check_asked(spec, &report)?;
+        let process = path.file_stem().unwrap_or_default().to_string_lossy();
+        let process = process.split('-').next().unwrap_or_default().to_owned();
+        numbers.entry(process).or_default().push(report.device.number);
         reports.push(report);
     }
+    numbers.into_iter().try_for_each(|(process, numbers)| check_numbers(&process, numbers))?;
     if reports.is_empty() {
         return Err(Failure::LayerNotLoaded);
     }
@@ -53,6 +59,18 @@ pub(super) fn read_reports(
     let first = reports.into_iter().next().ok_or_else(|| differs("it saw nothing submitted".into()))?;
     check_dropped(spec, &counts)?;
     Ok((first, counts))
+}
+
+/// Devices are numbered in each process from 0, and each leaves a report: a number that is left out is a report that is missing.
+fn check_numbers(process: &str, mut numbers: Vec<u32>) -> Result<(), Failure> {
+    numbers.sort_unstable();
+    match (0..).zip(&numbers).find(|(expected, found)| expected != *found) {
+        None => Ok(()),
+        Some((missing, _)) => Err(Failure::ReportsMissing(format!(
+            "process {process} made {} devices or more, and device {missing} has none",
+            numbers.last().map_or(0, |last| last + 1)
+        ))),
+    }
 }
 
 /// Whether the report is of the run that was asked for.
@@ -80,6 +98,12 @@ fn check_asked(spec: &RunSpec, report: &Report) -> Result<(), Failure> {
     if report.layer_failed {
         // From there on the run was one of `stock`, whatever policy stands in the report.
         return Err(Failure::LayerDiffers("it failed and passed the rest through".into()));
+    }
+    if report.written_at == WrittenAt::Running {
+        return Err(Failure::ReportsMissing(
+            "a process was ended by a signal, _exit or abort, and what it submitted last may not be counted"
+                .into(),
+        ));
     }
     // The audit is on where `--knob ZINC_BARRIER_AUDIT=1` asks for it. What is wrong on purpose is found by it, too.
     let meant = spec.policy.is_some_and(|policy| policy.is_correct()) && spec.mutate.is_none();

@@ -40,7 +40,8 @@ use crate::shims::launch::Shim;
 /// Characters of a child's stderr that go into a reason.
 const STDERR_LIMIT: usize = 300;
 
-/// How long `engine info` may take: it opens every driver on the machine, some of which are slow to start.
+/// How long `engine info` may take unless another limit is set: it opens every driver on the machine, some of which are slow
+/// to start.
 const INFO_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What is the same for all runs of one device with one model.
@@ -96,6 +97,7 @@ pub struct Engine<'a> {
     program: PathBuf,
     packets: Option<PathBuf>,
     tools: Tools,
+    info_timeout: Duration,
     folder: TempDir,
     stop: &'a AtomicBool,
 }
@@ -126,6 +128,7 @@ impl<'a> Engine<'a> {
             program: program.into(),
             packets: packets.map(Into::into),
             tools: Tools::default(),
+            info_timeout: INFO_TIMEOUT,
             folder,
             stop,
         })
@@ -134,6 +137,11 @@ impl<'a> Engine<'a> {
     /// The same with the programs that gates need.
     pub fn with_tools(self, tools: Tools) -> Engine<'a> {
         Engine { tools, ..self }
+    }
+
+    /// The same with another limit for [`Engine::info`].
+    pub fn with_timeout(self, info_timeout: Duration) -> Engine<'a> {
+        Engine { info_timeout, ..self }
     }
 
     /// The devices of the machine, or of a shim, and the model: `engine info`.
@@ -169,7 +177,7 @@ impl<'a> Engine<'a> {
             let on = shim.map(|s| format!(" on {}", s.driver)).unwrap_or_default();
             SweepError::Missing(format!("cannot ask the engine{on}{about}: {why}"))
         };
-        match self.finish(command, INFO_TIMEOUT)? {
+        match self.finish(command, self.info_timeout)? {
             Err(failure) => Err(missing(failure.to_string())),
             Ok(done) => {
                 let info = serde_json::from_slice(&done.stdout)

@@ -64,6 +64,8 @@ fn report(policy: &str, shuffle: &str, mutate: Option<u64>) -> Report {
         witnesses: None,
         audit: None,
         replayed: None,
+        kept_by: Default::default(),
+        unknown_because: Default::default(),
         process: None,
         notes: vec![],
     }
@@ -152,6 +154,36 @@ fn a_violation_that_the_audit_found_fails_a_run_unless_it_is_wrong_on_purpose() 
     assert_eq!(check_report(&run(Policy::AliasOnly), &audited("alias-only", 0)), Ok(()));
     assert_eq!(check_report(&run(Policy::AliasOnly), &audited("alias-only", 2)), Err(Failure::Unordered(2)));
     assert_eq!(check_report(&run(Policy::None), &audited("none", 2)), Ok(()));
+}
+
+#[test]
+fn a_report_that_was_written_while_the_process_ran_does_not_cover_it() {
+    let spec = RunSpec { mutate: None, ..RunSpec::dropping(Policy::AliasOnly, 0, Shuffle::Off) };
+    let mut running = report("alias-only", "off", None);
+    assert_eq!(check_report(&spec, &running), Ok(()));
+    running.written_at = WrittenAt::Running;
+    let failure = check_report(&spec, &running).unwrap_err();
+    assert_eq!(failure.kind(), "reports missing");
+    assert!(failure.to_string().contains("_exit"), "{failure}");
+    running.written_at = WrittenAt::ProcessExit;
+    assert_eq!(check_report(&spec, &running), Ok(()));
+}
+
+#[test]
+fn every_device_of_every_process_has_a_report() {
+    let spec = RunSpec { mutate: None, ..RunSpec::dropping(Policy::AliasOnly, 0, Shuffle::Off) };
+    let folder = tempfile::tempdir().unwrap();
+    let write = |process: u32, number: u32| {
+        let mut report = report("alias-only", "off", None);
+        report.device.number = number;
+        std::fs::write(folder.path().join(format!("{process}-{number}.json")), report.to_json()).unwrap();
+    };
+    [(7, 0), (7, 1), (9, 0)].iter().for_each(|(process, number)| write(*process, *number));
+    let (_, counts) = read_reports(&spec, folder.path(), None).unwrap();
+    assert_eq!(counts.dispatches, 3 * report("alias-only", "off", None).totals.dispatches);
+    write(9, 2);
+    let failure = read_reports(&spec, folder.path(), None).unwrap_err().to_string();
+    assert!(failure.contains("process 9") && failure.contains("device 1 has none"), "{failure}");
 }
 
 #[test]

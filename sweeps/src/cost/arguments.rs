@@ -1,10 +1,11 @@
 //! The arguments of `sweep cost`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::Require;
+use crate::cli::{Require, parse_seconds};
 use crate::drivers::DriverSpec;
 use crate::plan::SETUP_TOKENS;
 
@@ -45,6 +46,10 @@ pub struct CostArgs {
     #[arg(long)]
     pub predict: bool,
 
+    /// Seconds after which one submission counts as hung [default: 120 on a GPU, 480 and more on a CPU device]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub submit_timeout: Option<Duration>,
+
     /// With --predict: a GGUF model; may be given several times [default: the model embedded in the engine]
     #[arg(long = "model", value_name = "PATH", requires = "predict")]
     pub models: Vec<PathBuf>,
@@ -58,6 +63,10 @@ pub struct CostArgs {
     #[arg(long, value_name = "N", requires = "predict",
           value_parser = clap::value_parser!(u64).range(SETUP_TOKENS..=10_000_000))]
     pub ctx: Option<u64>,
+
+    /// With --predict: seconds after which a run of the engine counts as hung
+    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = parse_seconds, requires = "predict")]
+    pub timeout: Duration,
 
     /// The engine's command [default: `engine` beside this program]
     #[arg(long, value_name = "PATH", requires = "predict")]

@@ -37,6 +37,9 @@ pub(super) fn open(args: &CostArgs) -> Result<Rc<Device>, SweepError> {
         DriverSpec::Auto | DriverSpec::Driver(_) | DriverSpec::Name(_) => {}
     }
     let instance = Instance::new().map_err(of_vulkan)?;
+    if let Some(longest) = args.submit_timeout {
+        instance.set_patience(longest);
+    }
     let devices = instance.devices().map_err(of_vulkan)?;
     let known: Vec<results::Device> = devices.iter().map(|d| d.device.clone()).collect();
     let require = args.require.map(|r| match r {

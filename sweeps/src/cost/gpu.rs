@@ -5,7 +5,7 @@
 //! the device pays, and is never mixed with it.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ash::vk;
 use zinc_engine::vk::{Buffer, Device, Error, Use};
@@ -15,9 +15,6 @@ use super::scope::{Commands, Masks, Scope};
 
 /// Bytes of a unit that an invocation reads or writes at once.
 pub const UNIT: u64 = 16;
-
-/// Longest wait for one series.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Polls of the counter after which a resident workgroup gives up: far more than any barrier takes.
 const SPINS: u32 = 4_000_000;
@@ -462,19 +459,20 @@ impl Gpu {
     /// Ends, submits, and waits.
     fn finish(&self) -> Result<(), Error> {
         let handles = self.device.handles();
+        let patience = self.device.patience();
         let (raw, list, fences) = (handles.device, [self.commands], [self.fence]);
         // SAFETY: `begin` came before; the fence is not in use and unsignalled; structures live until the calls return.
         unsafe {
             raw.end_command_buffer(self.commands).map_err(during("vkEndCommandBuffer"))?;
             let submit = [vk::SubmitInfo::default().command_buffers(&list)];
             raw.queue_submit(handles.queue, &submit, self.fence).map_err(during("vkQueueSubmit"))?;
-            match raw.wait_for_fences(&fences, true, PATIENCE.as_nanos() as u64) {
+            match raw.wait_for_fences(&fences, true, patience.as_nanos() as u64) {
                 Ok(()) => raw.reset_fences(&fences).map_err(during("vkResetFences")),
                 Err(result) => {
                     // Whatever was submitted may still run, so nothing of this device may be destroyed.
                     self.device.abandon();
                     Err(match result {
-                        vk::Result::TIMEOUT => Error::Timeout { seconds: PATIENCE.as_secs() },
+                        vk::Result::TIMEOUT => Error::Timeout { seconds: patience.as_secs() },
                         result => during("vkWaitForFences")(result),
                     })
                 }

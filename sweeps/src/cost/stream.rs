@@ -33,9 +33,6 @@ const COUNTED: u64 = SETUP_TOKENS + 8;
 /// Timed runs of `stock`.
 const TIMED: usize = 7;
 
-/// Time for one of these short runs.
-const TIMEOUT: Duration = Duration::from_secs(300);
-
 /// The stream of one token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stream {
@@ -68,6 +65,8 @@ pub struct Programs<'a> {
     pub layer: PathBuf,
     /// The device, as the engine takes it.
     pub device: String,
+    /// Time for one of these short runs.
+    pub timeout: Duration,
     /// Set when the owner asks to stop.
     pub stop: &'a AtomicBool,
 }
@@ -171,10 +170,13 @@ impl Programs<'_> {
         command.args(args).env_clear().envs(env);
         let failed =
             |why: String| SweepError::Missing(format!("the engine gave no counts to predict from: {why}"));
-        let done = contain::run(command, TIMEOUT, self.stop).map_err(|unfinished| match unfinished {
+        let done = contain::run(command, self.timeout, self.stop).map_err(|unfinished| match unfinished {
             Unfinished::Interrupted => SweepError::Interrupted,
             Unfinished::Start(error) => failed(error.to_string()),
-            Unfinished::TimedOut => failed(format!("it did not end within {} s", TIMEOUT.as_secs())),
+            Unfinished::TimedOut => failed(format!(
+                "it did not end within {} s; --timeout allows more",
+                self.timeout.as_secs_f64()
+            )),
         })?;
         if !done.status.success() {
             return Err(failed(format!("{}: {}", done.status, tail(&done.stderr, 300))));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use zinc_engine::results::{Device, DeviceKind};
 use zinc_report::DeviceType;
 
-use super::FIRST_TIMEOUT;
+use super::first_timeout;
 use super::targets::{At, Found, Place, WithModel};
 use crate::application::Application;
 use crate::assemble::Setting;
@@ -55,7 +55,7 @@ fn first(
     application: &Application,
 ) -> Result<(Chosen, Vec<Announced>), SweepError> {
     let job = Job::of_application(application, place.to_vec(), cli.tokens);
-    let timeout: Duration = cli.timeout.unwrap_or(FIRST_TIMEOUT);
+    let timeout: Duration = cli.timeout.unwrap_or_else(first_timeout);
     let (seen, announced) = engine.first_run(application, &job, timeout)?;
     let device = Device {
         index: 0,

@@ -38,8 +38,26 @@ pub(crate) use targets::{EMBEDDED, beside};
 use targets::{record_name, split};
 use words::{needed, result_words};
 
-/// The time allowed for a run before anything is known of how long one takes.
+/// The time allowed for a run on a machine of [`USUAL_CORES`] with nothing else to do, before anything is known of how long
+/// one takes.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Logical processors on which a CPU device is as fast as [`FIRST_TIMEOUT`] takes for granted.
+const USUAL_CORES: f64 = 8.0;
+
+/// The first limit on this machine as it is now.
+fn first_timeout() -> Duration {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0);
+    first_timeout_on(cores as f64, load)
+}
+
+/// The first limit on a machine with so many logical processors, for which so many processes stand in line: longer where
+/// there are fewer, and by as much as each process gets less.
+fn first_timeout_on(cores: f64, load: f64) -> Duration {
+    FIRST_TIMEOUT.mul_f64((USUAL_CORES / cores).max(1.0) * ((load + 1.0) / cores).clamp(1.0, 100.0))
+}
 
 /// Makes the sweep that `cli` asks for; returns the report, which is also in the folder that `cli` names. Setting
 /// `stop` ends it after killing the run in progress.
@@ -64,7 +82,9 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
     let shims = &drivers.2;
     let packets = if shims.is_empty() { None } else { packets::library(cli.packets.as_deref())? };
     let tools = tools::find(cli)?;
-    let engine = Engine::new(&program, &layer, packets.as_deref(), stop)?.with_tools(tools);
+    let engine = Engine::new(&program, &layer, packets.as_deref(), stop)?
+        .with_tools(tools)
+        .with_timeout(cli.timeout.unwrap_or_else(first_timeout));
     let mut blake3: BTreeMap<String, String> = [(role, &program), ("layer", &layer)]
         .into_iter()
         .chain(packets.as_ref().map(|path| ("packets", path)))
@@ -98,7 +118,7 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
         application: application.map(|a| a.shown()),
         not_run: found.not_run,
         progress: Progress::new(0),
-        timeout: cli.timeout.unwrap_or(FIRST_TIMEOUT),
+        timeout: cli.timeout.unwrap_or_else(first_timeout),
         probe_timeouts: BTreeMap::new(),
         // What was run before lies before.
         started: now.checked_sub(Duration::from_secs_f64(journal.end_s)).unwrap_or(now),
@@ -196,7 +216,7 @@ impl Sweep<'_> {
         let plans: Vec<Vec<RunSpec>> = targets.iter().map(|(t, _)| fixed(t.executes)).collect();
         for (i, fixed) in plans.iter().enumerate() {
             // Another device or model may be slower than the last one.
-            self.timeout = self.cli.timeout.unwrap_or(FIRST_TIMEOUT);
+            self.timeout = self.cli.timeout.unwrap_or_else(first_timeout);
             self.probe_timeouts.clear();
             for spec in fixed {
                 self.make(targets, i, spec)?;
@@ -242,7 +262,7 @@ impl Sweep<'_> {
 
     /// How long a run may take. Each gate's program has a time of its own: what the engine does says nothing of it.
     fn timeout_of(&self, spec: &RunSpec) -> Duration {
-        let of_probe = || self.probe_timeouts.get(&spec.probe).copied().unwrap_or(FIRST_TIMEOUT);
+        let of_probe = || self.probe_timeouts.get(&spec.probe).copied().unwrap_or_else(first_timeout);
         match (self.cli.timeout, spec.probe) {
             (Some(timeout), _) => timeout,
             (None, Probe::Main) => self.timeout,
@@ -351,5 +371,20 @@ impl Sweep<'_> {
             notes,
             timeline: self.timeline.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_limit_is_longer_on_a_small_machine_and_on_a_busy_one() {
+        let seconds = |cores, load| first_timeout_on(cores, load).as_secs();
+        assert_eq!((seconds(8.0, 0.0), seconds(64.0, 10.0)), (300, 300));
+        assert_eq!(seconds(2.0, 0.0), 1200);
+        // Ten in line for two: five times as long.
+        assert_eq!(seconds(2.0, 9.0), 6000);
+        assert_eq!(seconds(16.0, 31.0), 600);
     }
 }
