@@ -152,7 +152,18 @@ pub fn judge(name: &str, text: &str, reports: &[Report]) -> Result<Vec<Judged>, 
     if claims.is_empty() {
         return Err(unfit("nothing is known of its columns".into()));
     }
-    Ok(claims.iter().map(|claim| by_reports(claim, reports)).collect())
+    Ok(claims
+        .iter()
+        .map(|claim| match claim.measure.as_str() {
+            "never" => Judged {
+                claim: claim.claim.clone(),
+                mark: Mark::NotTestable,
+                why: format!("no report has this quantity: {}", claim.needs),
+            },
+            "ladder" => by_own_steps(claim, text),
+            _ => by_reports(claim, reports),
+        })
+        .collect())
 }
 
 fn reader(text: &str) -> csv::Reader<&[u8]> {
@@ -161,20 +172,87 @@ fn reader(text: &str) -> csv::Reader<&[u8]> {
 
 fn by_reports(claim: &Claim, reports: &[Report]) -> Judged {
     let arms = reports.iter().flat_map(|r| r.arms.iter().map(move |a| (r, a)));
-    let found: Vec<(String, f64)> = arms
+    let found: Vec<(String, Found)> = arms
         .filter(|(report, arm)| speaks(claim, report, arm))
         .filter_map(|(_, arm)| Some((format!("{} on {}", arm.driver, arm.device.name), measure(claim, arm)?)))
         .collect();
-    let (claim_text, mark, why) = match found.as_slice() {
-        [] => (claim.claim.clone(), Mark::NotTestable, format!("needs {}", claim.needs)),
+    let (mark, why) = match found.as_slice() {
+        [] => (Mark::NotTestable, format!("needs {}", claim.needs)),
         found => {
-            let said = found.iter().map(|(at, value)| format!("{} on {at}", short(*value)));
+            let said = found.iter().map(|(at, found)| format!("{found} on {at}"));
             let why = format!("published {}; here {}", wanted(claim), said.collect::<Vec<_>>().join(", "));
-            let holds = found.iter().all(|(_, value)| holds(claim, *value));
-            (claim.claim.clone(), if holds { Mark::Confirmed } else { Mark::Contradicted }, why)
+            let answers: Vec<Option<bool>> = found.iter().map(|(_, found)| holds(claim, *found)).collect();
+            if answers.contains(&Some(false)) {
+                (Mark::Contradicted, why)
+            } else if answers.contains(&None) {
+                (Mark::NotTestable, format!("{why}: the interval has both; more rounds would tell"))
+            } else {
+                (Mark::Confirmed, why)
+            }
         }
     };
-    Judged { claim: claim_text, mark, why }
+    Judged { claim: claim.claim.clone(), mark, why }
+}
+
+/// Whether each step of a ladder is faster than the one before, by the table's own figures: a name, then a time or a range of
+/// times, such as `325-804`. Ranges that overlap leave open which is faster, unless one lies higher at both ends.
+fn by_own_steps(claim: &Claim, text: &str) -> Judged {
+    let steps: Option<Vec<(String, (f64, f64))>> = reader(text)
+        .records()
+        .map(|record| {
+            let record = record.ok()?;
+            let (low, high) = record.get(1)?.split_once('-').unwrap_or((record.get(1)?, record.get(1)?));
+            Some((record.get(0)?.to_owned(), (low.trim().parse().ok()?, high.trim().parse().ok()?)))
+        })
+        .collect();
+    let judged = |mark, why| Judged { claim: claim.claim.clone(), mark, why };
+    let Some(steps) = steps.filter(|steps| steps.len() > 1) else {
+        return judged(Mark::NotTestable, format!("needs {}", claim.needs));
+    };
+    let said = |(name, (low, high)): &(String, (f64, f64))| match low == high {
+        true => format!("'{name}' with {}", short(*low)),
+        false => format!("'{name}' with {} to {}", short(*low), short(*high)),
+    };
+    let slower: Vec<String> = steps
+        .windows(2)
+        .filter(|pair| {
+            let ((_, before), (_, after)) = (&pair[0], &pair[1]);
+            after.0 >= before.0 && after.1 >= before.1
+        })
+        .map(|pair| format!("{} after {}", said(&pair[1]), said(&pair[0])))
+        .collect();
+    let open: Vec<String> = steps
+        .windows(2)
+        .filter(|pair| pair[1].1.1 >= pair[0].1.0)
+        .map(|pair| format!("{} after {}", said(&pair[1]), said(&pair[0])))
+        .collect();
+    match (slower.is_empty(), open.is_empty()) {
+        (false, _) => {
+            judged(Mark::Contradicted, format!("by the table's own figures: {}", slower.join("; ")))
+        }
+        (true, false) => {
+            judged(Mark::NotTestable, format!("the table's ranges overlap: {}", open.join("; ")))
+        }
+        (true, true) => judged(Mark::Confirmed, "by the table's own figures".into()),
+    }
+}
+
+/// What a report has of a claim's quantity.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Found {
+    value: f64,
+    /// The ends of its interval, where it has one.
+    interval: Option<(f64, f64)>,
+}
+
+impl std::fmt::Display for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&short(self.value))?;
+        match self.interval {
+            Some((low, high)) => write!(f, " [{}, {}]", short(low), short(high)),
+            None => Ok(()),
+        }
+    }
 }
 
 fn speaks(claim: &Claim, report: &Report, arm: &Arm) -> bool {
@@ -195,7 +273,13 @@ fn speaks(claim: &Claim, report: &Report, arm: &Arm) -> bool {
     part(&claim.driver, &arm.driver) && device && model && knob && role && policy
 }
 
-fn measure(claim: &Claim, arm: &Arm) -> Option<f64> {
+fn measure(claim: &Claim, arm: &Arm) -> Option<Found> {
+    let ratio = arm.vs_stock.as_ref().filter(|_| claim.measure == "vs_stock");
+    let interval = ratio.map(|ratio| (ratio.lo, ratio.hi));
+    quantity(claim, arm).map(|value| Found { value, interval })
+}
+
+fn quantity(claim: &Claim, arm: &Arm) -> Option<f64> {
     let yes = |b: bool| Some(f64::from(u8::from(b)));
     match claim.measure.as_str() {
         "dispatches" => arm.dispatches_per_token,
@@ -216,12 +300,16 @@ fn measure(claim: &Claim, arm: &Arm) -> Option<f64> {
     }
 }
 
-fn holds(claim: &Claim, found: f64) -> bool {
+/// Whether a claim holds; `None` where the interval of what was found has both answers.
+fn holds(claim: &Claim, found: Found) -> Option<bool> {
+    let Found { value, interval } = found;
+    let (low, high) = interval.unwrap_or((value, value));
+    let side = |all: bool, none: bool| if all { Some(true) } else { none.then_some(false) };
     match claim.relation.as_str() {
-        "about" => (found - claim.value).abs() <= claim.tolerance.unwrap_or(0.05) * claim.value.abs(),
-        "above" => found > claim.value,
-        "below" => found < claim.value,
-        _ => found == claim.value,
+        "about" => Some((value - claim.value).abs() <= claim.tolerance.unwrap_or(0.05) * claim.value.abs()),
+        "above" => side(low > claim.value, high <= claim.value),
+        "below" => side(high < claim.value, low >= claim.value),
+        _ => Some(value == claim.value),
     }
 }
 

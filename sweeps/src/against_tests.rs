@@ -43,7 +43,7 @@ fn every_shipped_table_says_where_it_is_from_and_all_its_claims_get_a_mark() {
         assert!(text.starts_with("# ") && text.contains("source") || name == "rdna4_claims", "{name}");
         let judged = shipped(name, &[]);
         assert!(!judged.is_empty(), "{name}");
-        let own = name == "graph_reuse_pr";
+        let own = matches!(name, "graph_reuse_pr" | "fak_rx7600_ladder");
         for j in judged {
             assert_eq!(j.mark == Mark::NotTestable, !own, "{name}: {j:?}");
             assert!(!j.why.is_empty());
@@ -80,6 +80,52 @@ fn a_gpu_that_was_swept_without_barriers_speaks_to_the_ceiling() {
     assert!(ceiling.iter().all(|j| j.mark == Mark::Confirmed), "{ceiling:?}");
     let judged = shipped("honeykrisp_m2ultra_arms", &[recorded("lavapipe/report.json")]);
     assert!(judged.iter().filter(|j| j.claim.contains("without")).all(|j| j.mark == Mark::NotTestable));
+}
+
+#[test]
+fn a_claim_of_another_quantity_is_decided_by_no_report() {
+    let reports = [
+        recorded("h200/report.json"),
+        recorded("h200/smollm2-135m/report.json"),
+        recorded("shims/llama.json"),
+    ];
+    let judged = shipped("rdna4_claims", &reports);
+    let of = |part: &str| judged.iter().find(|j| j.claim.contains(part)).unwrap();
+    // The runs are of one sequence: they speak to that and to nothing of 64.
+    assert_eq!(of("at batch 1").mark, Mark::Confirmed, "{judged:?}");
+    for part in ["at batch 64", "CUDA graphs", "RMS_NORM", "10 barriers to 3", "Khronos sample"] {
+        let judged = of(part);
+        assert_eq!(judged.mark, Mark::NotTestable, "{judged:?}");
+        assert!(judged.why.starts_with("no report has this quantity: it speaks of"), "{}", judged.why);
+    }
+}
+
+#[test]
+fn a_ladder_is_judged_by_its_own_figures() {
+    let judged = shipped("fak_rx7600_ladder", &[]);
+    assert_eq!(judged[0].mark, Mark::Contradicted);
+    assert!(judged[0].why.contains(
+        "'batched and persistent staging' with 571 to 908 after 'one submit an op' with 325 to 804"
+    ));
+    let claim = Claim { claim: "c".into(), ..Claim::default() };
+    let of = |rows: &str| by_own_steps(&claim, &format!("step,ms\n{rows}")).mark;
+    assert_eq!(of("a,9\nb,8-8.5\nc,7"), Mark::Confirmed);
+    assert_eq!(of("a,9\nb,7-10\nc,5"), Mark::NotTestable, "it may be either");
+    assert_eq!(of("a,9\nb,9"), Mark::Contradicted, "it is not faster");
+    assert_eq!(of("a,9"), Mark::NotTestable);
+    assert_eq!(of("a,fast\nb,faster"), Mark::NotTestable);
+}
+
+#[test]
+fn a_ratio_is_above_only_if_its_whole_interval_is() {
+    let claim = |relation: &str| Claim { relation: relation.into(), value: 1.0, ..Claim::default() };
+    let found = |lo, value, hi| Found { value, interval: Some((lo, hi)) };
+    assert_eq!(holds(&claim("above"), found(1.01, 1.1, 1.2)), Some(true));
+    assert_eq!(holds(&claim("above"), found(0.9, 1.1, 1.2)), None);
+    assert_eq!(holds(&claim("above"), found(0.8, 0.9, 1.0)), Some(false));
+    assert_eq!(holds(&claim("below"), found(0.8, 0.9, 0.99)), Some(true));
+    assert_eq!(holds(&claim("below"), found(0.8, 0.9, 1.1)), None);
+    assert_eq!(holds(&claim("above"), Found { value: 2.0, interval: None }), Some(true));
 }
 
 #[test]
