@@ -292,7 +292,8 @@ impl Target {
     ) -> Option<Spread> {
         let own_runs = self.observations.iter().filter(|o| o.spec.same_arm(spec));
         let values: Vec<f64> = own_runs.filter_map(|o| self.cost_of(o, &own, &whole)).collect();
-        Spread::of(&values)
+        // Where a shorter run took longer, noise was measured and no cost; the other rounds alone would make it look dearer.
+        Spread::of(&values).filter(|_| values.iter().all(|value| *value > 0.0))
     }
 
     /// The same of one run.
@@ -313,8 +314,6 @@ impl Target {
         let short = self.observations.iter().find(|o| o.spec == beside);
         let short = short.or_else(|| self.observations.iter().find(set_up))?.outcome.as_ref().ok()?;
         let more = whole(process).as_secs_f64() - whole(short.process.as_ref()?).as_secs_f64();
-        // Where the shorter run took longer, noise was measured and no cost.
-        let more = Some(more).filter(|more| *more > 0.0)?;
         Some(more * 1e6 / long.tokens.checked_sub(short.tokens).filter(|n| *n > 0)? as f64)
     }
 

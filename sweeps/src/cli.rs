@@ -315,6 +315,11 @@ impl Cli {
             let message = format!("--narrowest {name} needs its mask: give --ablate {name}=MASK too");
             return usage(ErrorKind::MissingRequiredArgument, message);
         }
+        if self.record.contains(&RecordArg::Ahead) {
+            let message = "--record ahead: a sweep compares the logits of every token, so the engine would reuse its recording \
+                           as with --record reuse; `engine ladder` and `engine bench --record ahead` measure it";
+            return usage(ErrorKind::ValueValidation, message.into());
+        }
         if let Err(message) = self.settings() {
             return usage(ErrorKind::ValueValidation, message);
         }

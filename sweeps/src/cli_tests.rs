@@ -124,3 +124,11 @@ fn a_sweep_and_a_set_up_are_not_mixed() {
     assert_eq!(parse(&["setup-shims", "--where", "--refresh"]).unwrap_err().exit_code(), 2);
     assert!(matches!(parse(&["setup-shims"]).unwrap().command, Some(Command::SetupShims(_))));
 }
+
+#[test]
+fn what_a_sweep_cannot_record_ahead_is_not_called_so() {
+    let error = parse(&["--record", "reuse", "--record", "ahead"]).unwrap().check().unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    assert!(error.to_string().contains("engine bench --record ahead"), "{error}");
+    parse(&["--record", "reuse", "--record", "each"]).unwrap().check().unwrap();
+}

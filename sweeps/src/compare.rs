@@ -17,10 +17,10 @@ use crate::table::{self, arm_name};
 pub struct Pair {
     /// Driver, device, model and arm.
     pub name: String,
-    /// B's rate to A's.
-    pub rate: Option<Comparison>,
-    /// B's ratio to its reference against A's.
-    pub relative: Option<Comparison>,
+    /// B's rate to A's, or why there is none.
+    pub rate: Result<Comparison, String>,
+    /// B's ratio to its reference against A's, or why there is none.
+    pub relative: Result<Comparison, String>,
     /// What else differs, in words.
     pub differences: Vec<String>,
 }
@@ -78,14 +78,33 @@ fn pair(name: &str, (a, left): (&Report, &Arm), (b, right): (&Report, &Arm)) -> 
     differs("digest", digest(left), digest(right));
     // Of wrong numbers there is no rate; a ceiling is one, and says so.
     let wrong = |arm: &Arm| matches!(arm.verdict, Verdict::Refuted | Verdict::Failed);
-    let rated = !wrong(left) && !wrong(right);
+    let compared = |what: &str, values: &dyn Fn(&Report, &Arm) -> Vec<f64>| -> Result<Comparison, String> {
+        let sides = [("A", a, left), ("B", b, right)];
+        if let Some((side, _, arm)) = sides.iter().find(|(_, _, arm)| wrong(arm)) {
+            return Err(format!("none: {side} is {}", table::verdict(arm)));
+        }
+        if let Some((side, ..)) = sides.iter().find(|(_, _, arm)| !arm.executes) {
+            return Err(format!("none: the driver of {side} executes nothing"));
+        }
+        let [of_a, of_b] = sides.map(|(_, report, arm)| values(report, arm));
+        for (side, values) in [("A", &of_a), ("B", &of_b)] {
+            if values.is_empty() {
+                return Err(format!(
+                    "none: {side} has no {what} by round; a report of an earlier version lacks them: sweep again"
+                ));
+            }
+        }
+        Comparison::unpaired(&of_b, &of_a).ok_or_else(|| "none: too few rounds to compare".into())
+    };
+    let relative = match left.role {
+        ArmRole::Policy => compared("ratios to stock", &relative),
+        _ => Err("this is what others are compared with".into()),
+    };
     let ceiling = [left, right].iter().any(|arm| arm.verdict == Verdict::IncorrectByDesign);
     Pair {
         name: if ceiling { format!("{name} (a ceiling, incorrect by design)") } else { name.into() },
-        rate: rated.then(|| Comparison::unpaired(&rates(right), &rates(left))).flatten(),
-        relative: (left.role == ArmRole::Policy && rated)
-            .then(|| Comparison::unpaired(&relative(b, right), &relative(a, left)))
-            .flatten(),
+        rate: compared("rates", &|_, arm| rates(arm)),
+        relative,
         differences,
     }
 }
@@ -127,8 +146,8 @@ pub fn render(a: &Report, b: &Report) -> String {
         text.push_str(&format!(
             "| {} | {} | {} | {differences} |\n",
             p.name.replace('|', "\\|"),
-            cell(p.rate),
-            cell(p.relative)
+            cell(&p.rate),
+            cell(&p.relative)
         ));
     }
     text.push_str(
@@ -138,10 +157,38 @@ pub fn render(a: &Report, b: &Report) -> String {
     text
 }
 
-fn cell(c: Option<Comparison>) -> String {
+fn cell(c: &Result<Comparison, String>) -> String {
     match c {
-        None => "-".into(),
-        Some(c) if c.answer == Answer::TooFewRuns => format!("{:.3} ({})", c.ratio, c.words()),
-        Some(c) => format!("{:.3} [{:.3}, {:.3}] ({})", c.ratio, c.lo, c.hi, c.words()),
+        Err(why) => why.replace('|', "\\|"),
+        Ok(c) if c.answer == Answer::TooFewRuns => format!("{:.3} ({})", c.ratio, c.words()),
+        Ok(c) => format!("{:.3} [{:.3}, {:.3}] ({})", c.ratio, c.lo, c.hi, c.words()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn where_there_is_no_rate_the_reason_stands_in_its_place() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/runs/h200/smollm2-135m/report.json");
+        let report: Report = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let text = render(&report, &report);
+        assert!(text.contains("(no difference") || text.contains(" ["), "the control: {text}");
+        let mut older = report.clone();
+        older.arms.iter_mut().for_each(|arm| arm.tok_s_by_round.clear());
+        let text = render(&older, &report);
+        assert!(
+            text.contains("none: A has no rates by round; a report of an earlier version lacks them"),
+            "{text}"
+        );
+        assert!(!text.contains("| - |"), "{text}");
+        let mut wrong = report.clone();
+        for arm in wrong.arms.iter_mut().filter(|arm| arm.role == ArmRole::Policy) {
+            arm.verdict = Verdict::Refuted;
+        }
+        let text = render(&report, &wrong);
+        assert!(text.contains("none: B is REFUTED"), "{text}");
     }
 }

@@ -16,6 +16,16 @@ use crate::stats::Spread;
 /// A difference of fewer events than this a token is of rounding, or of the ends of runs.
 const FEWEST: f64 = 0.5;
 
+/// The largest of the rounds' costs to the smallest, beyond which they are of noise.
+const WIDEST: f64 = 4.0;
+
+/// Whether the rounds carry a figure: each has a cost, and they agree on its size. What takes time where there are fewer events
+/// is something else, such as the layer's own planning, and no cost of an event.
+fn carry(us: &[f64]) -> bool {
+    let (least, most) = us.iter().fold((f64::INFINITY, 0.0f64), |(l, m), v| (l.min(*v), m.max(*v)));
+    us.iter().all(|v| *v > 0.0) && most <= WIDEST * least
+}
+
 /// What the events cost in which `spec`'s arm differs from the one that it is compared with.
 pub fn of(target: &Target, spec: &RunSpec) -> Vec<EventCost> {
     let Some(other) = compared_with(spec) else { return Vec::new() };
@@ -27,7 +37,7 @@ pub fn of(target: &Target, spec: &RunSpec) -> Vec<EventCost> {
     };
     let cost = |event: &str, fewer: f64| {
         let us: Vec<f64> = fewer_us.iter().map(|us| us / fewer).collect();
-        let us = Spread::of(&us).filter(|_| fewer.abs() >= FEWEST)?.into();
+        let us = Spread::of(&us).filter(|_| fewer.abs() >= FEWEST && carry(&us))?.into();
         Some(EventCost { event: event.into(), time: time.into(), fewer, us })
     };
     let emitted = |spec: &RunSpec| {
@@ -95,4 +105,17 @@ pub fn effect(target: &Target, spec: &RunSpec) -> Option<String> {
         _ => format!("it changes {}", changed.join(", ")),
     };
     Some(none.into_iter().chain([changed]).collect::<Vec<_>>().join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_carry_a_cost_where_each_has_one_and_they_agree() {
+        assert!(carry(&[2.0, 2.5, 3.0]) && carry(&[7.0]));
+        for noise in [&[-945.0, -900.0][..], &[0.0, 238_408.0], &[3.0, -1.0, 4.0], &[1.0, 9.0], &[f64::NAN]] {
+            assert!(!carry(noise), "{noise:?}");
+        }
+    }
 }

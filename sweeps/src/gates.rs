@@ -226,7 +226,7 @@ impl<'a> Evidence<'a> {
         if let Some((spec, difference)) =
             self.measured(of_policy).find_map(|(spec, m)| Some((spec, gate.difference(reference, m)?)))
         {
-            return (Status::Fail, Some(format!("{spec}: {difference}")));
+            return (Status::Fail, Some(format!("{}: {difference}", spec.words(self.settings))));
         }
         if let Some((spec, failure)) = self
             .observations
@@ -234,7 +234,7 @@ impl<'a> Evidence<'a> {
             .filter(|o| of_policy(&o.spec))
             .find_map(|o| Some((o.spec, o.outcome.as_ref().err()?)))
         {
-            return (Status::NotRun, Some(format!("{spec}: {failure}")));
+            return (Status::NotRun, Some(format!("{}: {failure}", spec.words(self.settings))));
         }
         let deciding = |s: &RunSpec| of_policy(s) && (s.role == Role::Shuffled || !probe.sees_order());
         if !self.complete || self.measured(deciding).next().is_none() {

@@ -122,7 +122,7 @@ impl Target {
             format!(
                 "Under stock these fail {}: {}. Failing: {}.",
                 if names.len() > 1 { "alike" } else { "so" },
-                names.join(", "),
+                names.join("; "),
                 cases.join("; ")
             )
         };

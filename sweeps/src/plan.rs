@@ -90,6 +90,20 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
+    /// The run in words, with the values of its setting in place of its number among `settings`.
+    pub fn words(&self, settings: &[Vec<(String, String)>]) -> String {
+        let values = settings.get(usize::from(self.knob)).into_iter().flatten();
+        let values: Vec<String> = values.map(|(name, value)| format!("{name}={value}")).collect();
+        match values.is_empty() {
+            true => self.to_string(),
+            false => {
+                let (number, values) =
+                    (format!(", setting {}", self.knob), format!(", {}", values.join(" ")));
+                self.to_string().replacen(&number, &values, 1)
+            }
+        }
+    }
+
     /// The engine alone.
     pub const WITHOUT_LAYER: RunSpec = RunSpec {
         role: Role::WithoutLayer,
@@ -348,6 +362,16 @@ pub fn sample(emitted: u64, count: u32, seed: u64) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_is_named_by_the_values_of_its_setting() {
+        let set = |name: &str, value: &str| (name.to_string(), value.to_string());
+        let settings = [vec![], vec![set("HK_BARRIER_MASK", "0x7f"), set("A", "1")]];
+        let plain = RunSpec::new(Role::Timed, Policy::Stock, Shuffle::Off);
+        assert_eq!(plain.words(&settings), plain.to_string());
+        let words = RunSpec { knob: 1, ..plain }.words(&settings);
+        assert!(words.contains("HK_BARRIER_MASK=0x7f A=1") && !words.contains("setting"), "{words}");
+    }
     use proptest::prelude::*;
 
     #[test]

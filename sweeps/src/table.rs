@@ -365,6 +365,11 @@ pub fn status(status: Status) -> &'static str {
     }
 }
 
+/// Whether the layer's own time shows in an arm: it executes the reference's stream, and is slower for certain.
+pub fn costs_the_layer(arm: &Arm) -> bool {
+    arm.verdict == Verdict::NoEffect && arm.vs_stock.as_ref().is_some_and(|ratio| ratio.hi < 1.0)
+}
+
 /// A verdict in words, loud where it ends the sweep with a failure.
 pub fn verdict(arm: &Arm) -> String {
     match arm.verdict {
@@ -374,6 +379,7 @@ pub fn verdict(arm: &Arm) -> String {
         Verdict::Refuted => "REFUTED",
         Verdict::IncorrectByDesign => "incorrect by design",
         Verdict::CountedOnly => "counted only, not executed",
+        Verdict::NoEffect if costs_the_layer(arm) => "no effect but the layer's own cost",
         Verdict::NoEffect => "no effect",
         Verdict::Unproven => "UNPROVEN",
         Verdict::NotRun => "NOT RUN",

@@ -8,12 +8,20 @@ use crate::cli::{Common, PerplexityArgs, ViaArg};
 use crate::decode::{Setup, update_digest};
 use crate::embedded;
 use crate::error::Error;
+use crate::levers::RecordArg;
 use crate::perplexity::{Score, Task, strip};
 use crate::plan;
 use crate::reference::Reference;
 use crate::results::{self, SCHEMA, Via};
 
 pub(super) fn execute(common: &Common, args: &PerplexityArgs) -> Result<(), Error> {
+    if args.levers.record == RecordArg::Ahead {
+        return Err(Error::Usage(
+            "--record ahead: each token here is one of the text, which the device can't choose, so that nothing can be \
+             submitted ahead; use --record reuse, or `engine bench` for the rate"
+                .to_owned(),
+        ));
+    }
     let file = open_model(common)?;
     let loaded = load(&file)?;
     let text = match &args.file {

@@ -176,6 +176,7 @@ fn every_device_of_every_process_has_a_report() {
     let write = |process: u32, number: u32| {
         let mut report = report("alias-only", "off", None);
         report.device.number = number;
+        report.totals.submits = 1;
         std::fs::write(folder.path().join(format!("{process}-{number}.json")), report.to_json()).unwrap();
     };
     [(7, 0), (7, 1), (9, 0)].iter().for_each(|(process, number)| write(*process, *number));

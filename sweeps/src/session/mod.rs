@@ -273,7 +273,7 @@ impl Sweep<'_> {
     /// Makes one run, keeps what came of it, and writes the report.
     fn make(&mut self, targets: &mut [(Target, Job)], i: usize, spec: &RunSpec) -> Result<(), SweepError> {
         let (target, job) = &mut targets[i];
-        let what = format!("{}: {spec}", target.chosen.driver);
+        let what = format!("{}: {}", target.chosen.driver, spec.words(&target.settings));
         self.progress.start(&what);
         let kept = self.journal.take(i, spec);
         let made_now = kept.is_none();
