@@ -15,7 +15,7 @@ use crate::vk::{Kind, Selector};
 /// Without --model, a small English byte-level model that is part of the program is used, so every command works
 /// without a download and, with a CPU driver such as lavapipe, without a GPU.
 #[derive(Debug, Parser)]
-#[command(name = "engine", version = env!("ZINC_BARRIER_VERSION"), after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(name = "engine", version = env!("ZINC_BUILD_VERSION"), after_help = EXAMPLES, arg_required_else_help = true)]
 pub struct Cli {
     /// What every command understands.
     #[command(flatten)]

@@ -59,7 +59,7 @@ const COMPLETIONS: &str = "\
 
 /// The Vulkan layer zinc_barrier: drops pipeline barriers that no two accesses need, and counts the rest.
 #[derive(Parser)]
-#[command(name = "zinc-barrier", version = env!("ZINC_BARRIER_VERSION"), about, after_help = EXAMPLES)]
+#[command(name = "zinc-barrier", version = env!("ZINC_BUILD_VERSION"), about, after_help = EXAMPLES)]
 struct Command {
     #[command(subcommand)]
     what: What,

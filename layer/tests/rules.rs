@@ -29,6 +29,18 @@ const ELSEWHERE: [(u32, &str, &str, &str); 3] = [
         "a_barrier_between_parts_that_meet_stays",
         "a_barrier_between_parts_that_the_shader_keeps_apart_goes",
     ),
+    (
+        17,
+        include_str!("marks.rs"),
+        "a_barrier_that_a_timestamp_waits_for_goes_out_before_it_and_no_other",
+        "a_timestamp_is_no_reason_to_emit_what_waits",
+    ),
+    (
+        18,
+        include_str!("marks.rs"),
+        "a_region_of_an_earlier_command_buffer_ends_after_what_it_encloses",
+        "every_dispatch_is_issued_in_the_regions_that_it_was_recorded_in",
+    ),
 ];
 
 /// The numbers of the rules on the page.

@@ -83,7 +83,7 @@ The report is written to DIR/report.json (its JSON Schema: sweep --print-schema)
 
 /// Runs the decode engine under barrier policies and proves that the numbers did not change.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "sweep", version = env!("ZINC_BARRIER_VERSION"), after_help = EXAMPLES, max_term_width = 110, args_conflicts_with_subcommands = true)]
+#[command(name = "sweep", version = env!("ZINC_BUILD_VERSION"), after_help = EXAMPLES, max_term_width = 110, args_conflicts_with_subcommands = true)]
 pub struct Cli {
     /// What to do instead of sweeping
     #[command(subcommand)]

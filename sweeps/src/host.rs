@@ -41,8 +41,8 @@ fn os_name(os_release: &str) -> Option<String> {
 
 /// The source that this program was built from. `None` where that was no checkout.
 pub fn git() -> Option<Git> {
-    let commit = env!("ZINC_BARRIER_COMMIT");
-    let dirty = env!("ZINC_BARRIER_CHANGED") == "true";
+    let commit = env!("ZINC_BUILD_COMMIT");
+    let dirty = env!("ZINC_BUILD_CHANGED") == "true";
     (!commit.is_empty()).then(|| Git { commit: commit.into(), dirty })
 }
 

@@ -27,17 +27,17 @@ pub struct Source {
     pub top: PathBuf,
 }
 
-/// Sets what a program says of its source, as variables of the build: `ZINC_BARRIER_COMMIT` (empty where it is unknown),
-/// `ZINC_BARRIER_CHANGED` (`true` or `false`) and `ZINC_BARRIER_VERSION`. `folders` go into the program, each relative to
+/// Sets what a program says of its source, as variables of the build: `ZINC_BUILD_COMMIT` (empty where it is unknown),
+/// `ZINC_BUILD_CHANGED` (`true` or `false`) and `ZINC_BUILD_VERSION`. `folders` go into the program, each relative to
 /// the checkout's top; files may be among them.
 pub fn emit(folders: &[&str]) {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from("."), PathBuf::from);
     let version = std::env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let source = source(&here, folders, "git");
     let (commit, changed) = source.as_ref().map_or(("", false), |s| (s.commit.as_str(), s.changed));
-    println!("cargo::rustc-env=ZINC_BARRIER_COMMIT={commit}");
-    println!("cargo::rustc-env=ZINC_BARRIER_CHANGED={changed}");
-    println!("cargo::rustc-env=ZINC_BARRIER_VERSION={}", describe(&version, source.as_ref()));
+    println!("cargo::rustc-env=ZINC_BUILD_COMMIT={commit}");
+    println!("cargo::rustc-env=ZINC_BUILD_CHANGED={changed}");
+    println!("cargo::rustc-env=ZINC_BUILD_VERSION={}", describe(&version, source.as_ref()));
     // What is not there would have the script run each time.
     println!("cargo::rerun-if-changed=build.rs");
     if let Some(source) = &source {
