@@ -10,7 +10,7 @@ use rig::{ALWAYS_STAYS, COMPUTE, Rig, STAYS_AND_GOES, app_with};
 use vk::DescriptorType as Type;
 
 /// Rules whose pairs stand elsewhere: rule, file, the test in which it stays, the test in which it goes.
-const ELSEWHERE: [(u32, &str, &str, &str); 3] = [
+const ELSEWHERE: [(u32, &str, &str, &str); 5] = [
     (
         8,
         include_str!("../../tests/tests/tight_ranges.rs"),
