@@ -121,7 +121,7 @@ if ((layer)); then
     \"barriers_passed_through\": 0, \"barriers_mutated\": $mutated,
     \"hazards\": {\"raw\": 0, \"war\": 0, \"waw\": 0, \"prefix\": 0, \"flush\": 0}, \"unknown_operations\": 0}"
   cat >"$ZINC_BARRIER_REPORT" <<JSON
-{"schema": 1, "layer_version": "0.1.0", "device": {"name": "$device", "driver": "llvmpipe", "driver_version": "1",
+{"schema": 2, "layer_version": "0.1.0", "device": {"name": "$device", "driver": "llvmpipe", "driver_version": "1",
  "api_version": "1.3.0", "type": "cpu", "number": 0}, "policy": "$policy", "policy_is_correct": true,
  "shuffle": "$shuffle", "mutate": $drop, "out_of_bounds": "trust", "granule": 64,
  "written_at": "device-destruction", "totals": $counts, "recorded": $counts, "notes": []}
