@@ -71,8 +71,12 @@ struct LayerCreateInfo<L> {
 trait Link: Copy {
     /// What the next layer will find; null for what stands at the chain's end.
     fn next(&self) -> *mut Self;
+    /// The `vkGetInstanceProcAddr` of what it leads to.
+    fn get_instance_proc_addr(&self) -> vk::PFN_vkGetInstanceProcAddr;
     /// Returns true if it leads to this layer.
-    fn is_ours(&self) -> bool;
+    fn is_ours(&self) -> bool {
+        std::ptr::fn_addr_eq(self.get_instance_proc_addr(), entry::instance_proc_addr())
+    }
 }
 
 impl Link for InstanceLink {
@@ -80,8 +84,8 @@ impl Link for InstanceLink {
         self.next
     }
 
-    fn is_ours(&self) -> bool {
-        std::ptr::fn_addr_eq(self.get_instance_proc_addr, entry::instance_proc_addr())
+    fn get_instance_proc_addr(&self) -> vk::PFN_vkGetInstanceProcAddr {
+        self.get_instance_proc_addr
     }
 }
 
@@ -90,8 +94,8 @@ impl Link for DeviceLink {
         self.next
     }
 
-    fn is_ours(&self) -> bool {
-        std::ptr::fn_addr_eq(self.get_instance_proc_addr, entry::instance_proc_addr())
+    fn get_instance_proc_addr(&self) -> vk::PFN_vkGetInstanceProcAddr {
+        self.get_instance_proc_addr
     }
 }
 

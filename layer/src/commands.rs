@@ -32,21 +32,15 @@ pub(crate) unsafe fn before_unmodelled(
         state.breaks_script();
         if effect == Effect::Taint {
             context.stop_holding(state);
-            state.recorder.bound.clear();
-            state.tainted.get_or_insert_with(name);
+            state.recorder.taint(name);
             return;
         }
         if state.recorder.rendering && matches!(effect, Effect::Flush) {
             // Nothing has become pending since rendering began.
             return;
         }
-        let kept = state.recorder.kept();
-        let due = state.recorder.unknown_operation();
-        context.device.kept_for(state.recorder.kept() - kept, name);
-        if let Some(due) = due {
-            context.emit(state, due.barrier);
-        }
-        context.release(state);
+        let kept = state.recorder.unknown_operation();
+        context.before_unknown(state, kept, name);
         state.recorder.issued_unknown();
         match effect {
             Effect::BeginRendering => state.recorder.rendering = true,
@@ -155,7 +149,7 @@ pub unsafe extern "system" fn end_command_buffer(buffer: vk::CommandBuffer) -> v
         if result == vk::Result::SUCCESS {
             context.with(|state| {
                 let mut finished = state.recorder.finished();
-                context.device.recorded(&finished.counts, &state.recorder, state.tainted.take());
+                context.device.recorded(&finished.counts, &state.recorder);
                 if let Some(journal) = state.recorder.take_journal() {
                     finished.witnesses = context.device.tell(&journal);
                     finished.journal = Some(journal.into());
@@ -505,13 +499,8 @@ pub unsafe extern "system" fn cmd_execute_commands(
     unsafe {
         let Some(context) = context(buffer) else { return };
         context.with(|state| {
-            let kept = state.recorder.kept();
-            let due = state.recorder.unmodelled();
-            context.device.kept_for(state.recorder.kept() - kept, || "vkCmdExecuteCommands".into());
-            if let Some(due) = due {
-                context.emit(state, due.barrier);
-            }
-            context.release(state);
+            let kept = state.recorder.unmodelled();
+            context.before_unknown(state, kept, || "vkCmdExecuteCommands".into());
             for secondary in slice(secondaries, count) {
                 let record = registry().command_buffers.get(*secondary);
                 // A buffer can't execute itself; if an application tries, its lock must not be taken twice.

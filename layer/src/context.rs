@@ -9,7 +9,7 @@ use crate::abi::DispatchKey;
 use crate::asked::Asked;
 use crate::device::{CommandBuffer, CommandState, Device, registry};
 use crate::emit;
-use crate::recorder::Answer;
+use crate::recorder::{Answer, Kept};
 use ash::vk;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -134,8 +134,17 @@ impl Context<'_> {
     /// The segment has become too long to be held: it ends, and all that is held is issued.
     fn settle(&self, state: &mut CommandState) {
         if state.recorder.holds()
-            && let Some(due) = state.recorder.unknown()
+            && let Some(due) = state.recorder.settle()
         {
+            self.emit(state, due.barrier);
+        }
+        self.release(state);
+    }
+
+    /// Issues all that waits and all that is held before a command of which nothing is known; `name` says which, for the report.
+    pub fn before_unknown(&self, state: &mut CommandState, kept: Kept, name: impl FnOnce() -> String) {
+        self.device.kept_for(kept.barriers, name);
+        if let Some(due) = kept.due {
             self.emit(state, due.barrier);
         }
         self.release(state);
@@ -209,7 +218,6 @@ impl Context<'_> {
                 capture.barrier();
             }
             let asked = asked();
-            let kept = state.recorder.kept();
             let answer = state.recorder.asked(asked);
             match answer {
                 Answer::Withhold => {}
@@ -223,14 +231,9 @@ impl Context<'_> {
                         state.recorder.issued_barrier(asked.barrier);
                     }
                 }
-                Answer::PassThrough(due) => {
+                Answer::PassThrough(kept) => {
                     state.breaks_script();
-                    let name = || "vkCmdPipelineBarrier".into();
-                    self.device.kept_for(state.recorder.kept() - kept, name);
-                    if let Some(due) = due {
-                        self.emit(state, due.barrier);
-                    }
-                    self.release(state);
+                    self.before_unknown(state, kept, || "vkCmdPipelineBarrier".into());
                     done.set(true);
                     forward();
                     state.recorder.issued_barrier(asked.barrier);

@@ -6,7 +6,7 @@ use crate::audit::Audit;
 use crate::capture::Capture;
 use crate::descriptors::{Resolve, Set};
 use crate::exclusive::Exclusive;
-use crate::footprint::{Rules, Unresolved};
+use crate::footprint::Rules;
 use crate::handles::Table;
 use crate::images::{Image, ImageView};
 use crate::journal::Journal;
@@ -72,8 +72,6 @@ pub struct CommandState {
     pub recorder: Recorder,
     /// Where operations are issued elsewhere than they are recorded: what is held back, and what is bound.
     pub segment: Option<Segment>,
-    /// The first command of the recording that bound something which the layer does not follow.
-    pub tainted: Option<String>,
     quick: bool,
 }
 
@@ -263,7 +261,7 @@ impl Device {
         };
         if self.failed.load(Ordering::Relaxed) {
             let recorder = Recorder::new(Policy::Stock, &[], rules);
-            return CommandState { recorder, segment: None, tainted: None, quick: false };
+            return CommandState { recorder, segment: None, quick: false };
         }
         let shadows: Vec<Policy> = match settings.would_emit {
             true => Policy::ALL.into_iter().filter(|p| *p != settings.policy).collect(),
@@ -276,7 +274,7 @@ impl Device {
         let segment = self.keeps_bindings().then(|| self.fresh_segment());
         let watched = settings.would_emit || self.keeps_journals() || self.capture.is_some();
         let quick = segment.is_none() && !watched && !self.is_tight();
-        CommandState { recorder, segment, tainted: None, quick }
+        CommandState { recorder, segment, quick }
     }
 
     /// The state of a command buffer that is allocated: one that another left, with its memory and what it remembers of the
@@ -301,7 +299,6 @@ impl Device {
             return;
         }
         state.recorder.reset();
-        state.tainted = None;
         if let Some(segment) = &mut state.segment {
             *segment = self.fresh_segment();
         }
@@ -321,20 +318,11 @@ impl Device {
         }
     }
 
-    /// A recording has ended; `tainted` names a command of it that bound what the layer does not follow.
-    pub fn recorded(&self, counts: &Counts, recorder: &Recorder, tainted: Option<String>) {
+    /// A recording has ended.
+    pub fn recorded(&self, counts: &Counts, recorder: &Recorder) {
         let mut sums = self.sums.lock();
         sums.recorded += *counts;
-        for (why, times) in recorder.unread() {
-            *sums.unknown_because.entry(why.to_string()).or_default() += times;
-        }
-        for (why, times) in recorder.unresolved() {
-            let reason = match (why, &tainted) {
-                (Unresolved::NoPipeline | Unresolved::Set, Some(name)) => {
-                    format!("bound in a way that the layer does not follow, by {name}")
-                }
-                _ => why.reason().into(),
-            };
+        for (reason, times) in recorder.unknown_because() {
             *sums.unknown_because.entry(reason).or_default() += times;
         }
     }

@@ -42,8 +42,18 @@ pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError
     write_whole_io(path, bytes, mode).map_err(FileError::of("write", path))
 }
 
+/// Returns true if what is at `path` is written to directly and not replaced.
+pub fn is_written_in_place(path: &Path) -> bool {
+    is_special(path) || fs::metadata(path).is_ok_and(|there| !there.is_file())
+}
+
+/// Returns true for what is below a folder of devices or of the kernel's own files.
+fn is_special(path: &Path) -> bool {
+    path.starts_with("/dev") || path.starts_with("/proc")
+}
+
 fn write_whole_io(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let special = path.starts_with("/dev") || path.starts_with("/proc");
+    let special = is_special(path);
     let target = match fs::metadata(path) {
         Ok(there) if there.is_dir() => return Err(io::Error::from(io::ErrorKind::IsADirectory)),
         Ok(there) if special || !there.is_file() => {

@@ -17,8 +17,6 @@ use zinc_hazard::{Access, Barrier, Issue, Nature, Plan, Stages, Stretch};
 pub enum What {
     /// A dispatch of the pipeline of this number, in order of creation from 0; `None` where it is not known.
     Dispatch(Option<u64>),
-    /// A copy, a fill or an update: which of them, its accesses say.
-    Transfer,
     /// A copy.
     Copy,
     /// A fill or update.

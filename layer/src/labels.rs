@@ -237,90 +237,53 @@ fn keep(context: &Context<'_>, change: impl FnOnce() -> Change) -> bool {
     kept.unwrap_or(false)
 }
 
-pub unsafe extern "system" fn cmd_begin_label(
-    buffer: vk::CommandBuffer,
-    info: *const vk::DebugUtilsLabelEXT<'_>,
-) {
-    // SAFETY: the application's own arguments, read and passed on.
-    unsafe {
-        let Some(context) = context(buffer) else { return };
-        let label = || Change::Begin(Label::new(Source::Utils, (*info).p_label_name, (*info).color));
-        if !keep(&context, label)
-            && let Some(f) = context.device.next.cmd_begin_label
-        {
-            f(buffer, info);
-        }
-    }
+/// Hooks of commands that begin or insert a label: the next link's function has the hook's name.
+macro_rules! named {
+    ($( $hook:ident: $change:ident($source:ident, $info:ty, $name:ident); )*) => {
+        $(
+            pub unsafe extern "system" fn $hook(buffer: vk::CommandBuffer, info: *const $info) {
+                // SAFETY: the application's own arguments, read and passed on.
+                unsafe {
+                    let Some(context) = context(buffer) else { return };
+                    let change = || Change::$change(Label::new(Source::$source, (*info).$name, (*info).color));
+                    if !keep(&context, change)
+                        && let Some(f) = context.device.next.$hook
+                    {
+                        f(buffer, info);
+                    }
+                }
+            }
+        )*
+    };
 }
 
-pub unsafe extern "system" fn cmd_insert_label(
-    buffer: vk::CommandBuffer,
-    info: *const vk::DebugUtilsLabelEXT<'_>,
-) {
-    // SAFETY: as above.
-    unsafe {
-        let Some(context) = context(buffer) else { return };
-        let label = || Change::Insert(Label::new(Source::Utils, (*info).p_label_name, (*info).color));
-        if !keep(&context, label)
-            && let Some(f) = context.device.next.cmd_insert_label
-        {
-            f(buffer, info);
-        }
-    }
+named! {
+    cmd_begin_label: Begin(Utils, vk::DebugUtilsLabelEXT<'_>, p_label_name);
+    cmd_insert_label: Insert(Utils, vk::DebugUtilsLabelEXT<'_>, p_label_name);
+    cmd_marker_begin: Begin(Marker, vk::DebugMarkerMarkerInfoEXT<'_>, p_marker_name);
+    cmd_marker_insert: Insert(Marker, vk::DebugMarkerMarkerInfoEXT<'_>, p_marker_name);
 }
 
-pub unsafe extern "system" fn cmd_end_label(buffer: vk::CommandBuffer) {
-    // SAFETY: as above.
-    unsafe {
-        let Some(context) = context(buffer) else { return };
-        if !keep(&context, || Change::End)
-            && let Some(f) = context.device.next.cmd_end_label
-        {
-            f(buffer);
-        }
-    }
+/// Hooks of commands that end a region.
+macro_rules! ending {
+    ($( $hook:ident; )*) => {
+        $(
+            pub unsafe extern "system" fn $hook(buffer: vk::CommandBuffer) {
+                // SAFETY: as above.
+                unsafe {
+                    let Some(context) = context(buffer) else { return };
+                    if !keep(&context, || Change::End)
+                        && let Some(f) = context.device.next.$hook
+                    {
+                        f(buffer);
+                    }
+                }
+            }
+        )*
+    };
 }
 
-pub unsafe extern "system" fn cmd_marker_begin(
-    buffer: vk::CommandBuffer,
-    info: *const vk::DebugMarkerMarkerInfoEXT<'_>,
-) {
-    // SAFETY: as above.
-    unsafe {
-        let Some(context) = context(buffer) else { return };
-        let label = || Change::Begin(Label::new(Source::Marker, (*info).p_marker_name, (*info).color));
-        if !keep(&context, label)
-            && let Some(f) = context.device.next.cmd_marker_begin
-        {
-            f(buffer, info);
-        }
-    }
-}
-
-pub unsafe extern "system" fn cmd_marker_insert(
-    buffer: vk::CommandBuffer,
-    info: *const vk::DebugMarkerMarkerInfoEXT<'_>,
-) {
-    // SAFETY: as above.
-    unsafe {
-        let Some(context) = context(buffer) else { return };
-        let label = || Change::Insert(Label::new(Source::Marker, (*info).p_marker_name, (*info).color));
-        if !keep(&context, label)
-            && let Some(f) = context.device.next.cmd_marker_insert
-        {
-            f(buffer, info);
-        }
-    }
-}
-
-pub unsafe extern "system" fn cmd_marker_end(buffer: vk::CommandBuffer) {
-    // SAFETY: as above.
-    unsafe {
-        let Some(context) = context(buffer) else { return };
-        if !keep(&context, || Change::End)
-            && let Some(f) = context.device.next.cmd_marker_end
-        {
-            f(buffer);
-        }
-    }
+ending! {
+    cmd_end_label;
+    cmd_marker_end;
 }

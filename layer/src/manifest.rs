@@ -28,7 +28,7 @@ use crate::settings::variables::{self, DISABLE, ENABLE, Variable};
 /// The layer's name: what users put in `VK_INSTANCE_LAYERS`.
 pub const LAYER_NAME: &str = "zinc_barrier";
 
-/// The name of the implicit layer, which nobody has to type.
+/// The name of the implicit layer, which users need not type.
 pub const IMPLICIT_NAME: &str = "VK_LAYER_ZINC_barrier";
 
 /// The name of both manifest files.

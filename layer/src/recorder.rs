@@ -32,8 +32,17 @@ pub enum Answer {
     Emit,
     /// It stays here.
     Withhold,
-    /// It goes on as it is, after this one.
-    PassThrough(Option<Due>),
+    /// It goes on as it is, after what this says.
+    PassThrough(Kept),
+}
+
+/// What goes out because nothing is known of what comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// To be emitted now.
+    pub due: Option<Due>,
+    /// How many barriers go out for it, those included that a segment held.
+    pub barriers: u64,
 }
 
 /// What is bound for compute. Handles: a bind costs next to nothing, and what they stand for is looked up when a
@@ -102,6 +111,8 @@ pub struct Recorder {
     unresolved: [u64; Unresolved::ALL.len()],
     /// Of those whose shader is not known, by why it is not.
     unread: Vec<(Arc<str>, u64)>,
+    /// The first command that bound something which the layer does not follow.
+    tainted: Option<String>,
     /// Everything as recorded and as issued, where somebody wants to know.
     journal: Option<Box<Journal>>,
 }
@@ -139,6 +150,7 @@ impl Recorder {
             unmodelled: smallvec![0; 1 + shadows.len()],
             unresolved: Default::default(),
             unread: Vec::new(),
+            tainted: None,
             journal: None,
         }
     }
@@ -161,6 +173,7 @@ impl Recorder {
         self.unmodelled.fill(0);
         self.unresolved = Default::default();
         self.unread.clear();
+        self.tainted = None;
         if self.journal.is_some() {
             self.keep_journal();
         }
@@ -171,8 +184,8 @@ impl Recorder {
         self.rules
     }
 
-    /// Whether operations and barriers are to be held back until the stretch ends: at [`Recorder::unknown`] or
-    /// [`Recorder::end`].
+    /// Whether operations and barriers are to be held back until the stretch ends: at [`Recorder::settle`],
+    /// [`Recorder::unmodelled`] or [`Recorder::end`].
     pub fn holds(&self) -> bool {
         self.planner.holds()
     }
@@ -190,6 +203,12 @@ impl Recorder {
         self.bound.clear();
         self.lost = true;
         self.conditional = true;
+    }
+
+    /// A command came that binds what the layer does not follow; `name` says which.
+    pub fn taint(&mut self, name: impl FnOnce() -> String) {
+        self.bound.clear();
+        self.tainted.get_or_insert_with(name);
     }
 
     /// Whether the stretch has become so long that it should end.
@@ -239,12 +258,12 @@ impl Recorder {
     pub fn asked(&mut self, asked: Asked) -> Answer {
         if self.rendering || self.lost || asked.pass_through {
             self.counted.barriers_passed_through += 1;
-            let due = self.unmodelled();
+            let kept = self.unmodelled();
             self.each().for_each(Planner::passed_through);
             if let Some(journal) = &mut self.journal {
                 journal.asked(asked.barrier);
             }
-            return Answer::PassThrough(due);
+            return Answer::PassThrough(kept);
         }
         // The writes of timestamps are in the second scope of all commands, and of the stage that stands for them.
         if asked.barrier.dst.stages.intersects(Stages::ALL_COMMANDS | Stages::TOP_OF_PIPE) {
@@ -286,9 +305,7 @@ impl Recorder {
         }
         let before = self.planner.repeats(footprint::key(pipeline, &self.bound.sets, find)?, true)?;
         self.counted.dispatches += 1;
-        if before.is_some() {
-            self.before_marks = Stages::empty();
-        }
+        self.emits(before.is_some());
         Some(before)
     }
 
@@ -336,14 +353,17 @@ impl Recorder {
             derived
         };
         let what = What::Dispatch(pipeline.map(|p| p.number));
-        let step = operation((&mut self.planner, &mut self.shadows, &mut self.journal), (what, key), derive);
-        self.emits(&step);
+        let what = |_: &[Access]| what;
+        let planners = (&mut self.planner, &mut self.shadows[..], &mut self.journal);
+        let step = operation(planners, (what, true, key), derive);
+        self.emits(step.before.is_some());
         step
     }
 
-    /// Before an operation, everything that waits is emitted, if anything is.
-    fn emits(&mut self, step: &Step) {
-        if step.before.is_some() {
+    /// What is emitted before an operation, if anything `is`, carries all that waited.
+    #[inline]
+    fn emits(&mut self, is: bool) {
+        if is {
             self.before_marks = Stages::empty();
         }
     }
@@ -356,9 +376,9 @@ impl Recorder {
             fill(granule, accesses);
             Derived { nature: Nature::Movable, lasting: true }
         };
-        let what = What::Transfer;
-        let step = operation((&mut self.planner, &mut self.shadows, &mut self.journal), (what, None), derive);
-        self.emits(&step);
+        let planners = (&mut self.planner, &mut self.shadows[..], &mut self.journal);
+        let step = operation(planners, (journal::transfer, false, None), derive);
+        self.emits(step.before.is_some());
         step
     }
 
@@ -371,67 +391,68 @@ impl Recorder {
         let after_compute = stages.contains(Stages::COMPUTE_SHADER);
         let nature = if waits { Nature::Stays } else { Nature::Stamps { after_compute } };
         let derive = |_: &mut Vec<Access>| Derived { nature, lasting: true };
-        let what = What::Query;
-        let step = operation((&mut self.planner, &mut self.shadows, &mut self.journal), (what, None), derive);
+        let what = |_: &[Access]| What::Query;
+        let planners = (&mut self.planner, &mut self.shadows[..], &mut self.journal);
+        let step = operation(planners, (what, false, None), derive);
         // Where all is held, nothing is known yet of what is emitted.
-        if !waits && !self.planner.holds() {
-            self.before_marks = Stages::empty();
-        }
+        self.emits(!waits && !self.planner.holds());
         step
     }
 
-    /// Nothing is known of what comes next, or the segment has become too long to be held: what is returned must be emitted
-    /// before it.
-    pub fn unknown(&mut self) -> Option<Due> {
-        let mut first = None;
-        for planner in self.each() {
-            let due = planner.flush();
-            planner.restart();
-            first.get_or_insert(due);
-        }
-        self.before_marks = Stages::empty();
-        first.flatten()
-    }
-
-    /// A command comes next that the layer does not model: [`Recorder::unknown`], and what goes out is counted as due to it.
-    pub fn unmodelled(&mut self) -> Option<Due> {
-        let mut first = None;
+    /// Everything that waits goes out, and nothing is known after it. Calls `forced` with each planner's place and the number of its
+    /// barriers that go out for what comes next.
+    fn flush(&mut self, mut forced: impl FnMut(&mut u64, u64)) -> Kept {
         let planners = std::iter::once(&mut self.planner).chain(&mut self.shadows);
+        let mut first = None;
         for (planner, kept) in planners.zip(&mut self.unmodelled) {
+            let holds = planner.holds();
             let due = planner.flush();
-            let held = planner.planned().map_or(0, |plan| {
+            // A plan that was made when holding stopped is none of what comes next.
+            let plan = planner.planned().filter(|_| holds);
+            let of_plan = plan.map_or(0, |plan| {
                 plan.emissions.iter().filter(|emission| emission.witness.cause == Cause::Flush).count()
             });
-            *kept += due.is_some() as u64 + held as u64;
+            let barriers = u64::from(due.is_some()) + of_plan as u64;
             planner.restart();
-            first.get_or_insert(due);
+            forced(kept, barriers);
+            first.get_or_insert(Kept { due, barriers });
         }
         self.before_marks = Stages::empty();
-        first.flatten()
+        first.unwrap_or(Kept { due: None, barriers: 0 })
     }
 
-    /// How many barriers went out because a command without a model came next.
-    pub fn kept(&self) -> u64 {
-        self.unmodelled.first().copied().unwrap_or(0)
+    /// The segment has become too long to be held: what is returned must be emitted here.
+    pub fn settle(&mut self) -> Option<Due> {
+        self.flush(|_, _| {}).due
     }
 
-    /// How many dispatches touch what is not known, by the reason.
-    pub fn unresolved(&self) -> impl Iterator<Item = (Unresolved, u64)> {
-        Unresolved::ALL.into_iter().zip(self.unresolved).filter(|(_, times)| *times > 0)
+    /// A command comes next that the layer does not model: what goes out is counted as due to it.
+    pub fn unmodelled(&mut self) -> Kept {
+        self.flush(|kept, barriers| *kept += barriers)
     }
 
-    /// Those of them whose shader is not known, by why it is not.
-    pub fn unread(&self) -> &[(Arc<str>, u64)] {
-        &self.unread
+    /// How many dispatches touch what is not known, by the reason in words.
+    pub fn unknown_because(&self) -> impl Iterator<Item = (String, u64)> {
+        let unread = self.unread.iter().map(|(why, times)| (why.to_string(), *times));
+        let unresolved = Unresolved::ALL.into_iter().zip(self.unresolved).filter(|(_, times)| *times > 0);
+        unread.chain(unresolved.map(|(why, times)| {
+            let reason = match (why, &self.tainted) {
+                (Unresolved::NoPipeline | Unresolved::Set, Some(name)) => {
+                    format!("bound in a way that the layer does not follow, by {name}")
+                }
+                _ => why.reason().into(),
+            };
+            (reason, times)
+        }))
     }
 
     /// An operation that the layer does not model: [`Recorder::unmodelled`], counted.
-    pub fn unknown_operation(&mut self) -> Option<Due> {
+    pub fn unknown_operation(&mut self) -> Kept {
         self.counted.unknown_operations += 1;
         self.unmodelled()
     }
 
-    /// A secondary command buffer will be executed here, after [`Recorder::unknown`].
+    /// A secondary command buffer will be executed here, after [`Recorder::unmodelled`].
     pub fn executes(&mut self, secondary: &Finished) {
         self.executed += secondary.counts;
         match (&mut self.journal, &secondary.journal) {
@@ -494,8 +515,8 @@ impl Recorder {
             journal: None,
             script: None,
             witnesses: None,
-            counts: with(&self.planner, self.counted.barriers_mutated, self.kept()),
-            would_emit: (self.shadows.iter().zip(self.unmodelled.iter().skip(1)))
+            counts: with(&self.planner, self.counted.barriers_mutated, self.unmodelled[0]),
+            would_emit: (self.shadows.iter().zip(&self.unmodelled[1..]))
                 .map(|(shadow, kept)| (shadow.policy(), with(shadow, 0, *kept)))
                 .collect(),
         }
@@ -532,21 +553,20 @@ fn derive_dispatch<'a>(
     (Derived { nature, lasting: resolved.is_ok() }, resolved.err())
 }
 
-/// Tells everyone who wants to know of an operation; the answer is that of the policy in force. Its accesses are derived if somebody looks at them.
+/// Passes an operation to the planners and the journal; the answer is that of the policy in force. Its accesses are derived if
+/// they are looked at; `what` says what it is by them.
 fn operation(
     (planner, shadows, journal): (&mut Planner, &mut [Planner], &mut Option<Box<Journal>>),
-    (what, key): (What, Option<Key>),
+    (what, dispatch, key): (impl FnOnce(&[Access]) -> What, bool, Option<Key>),
     derive: impl FnOnce(&mut Vec<Access>) -> Derived,
 ) -> Step {
-    let dispatch = matches!(what, What::Dispatch(_));
     if journal.is_none() && shadows.is_empty() {
         return planner.operation(key, dispatch, derive);
     }
     let mut accesses = Vec::new();
     let derived = derive(&mut accesses);
     if let Some(journal) = journal {
-        let what = if what == What::Transfer { journal::transfer(&accesses) } else { what };
-        journal.operation(what, derived.nature, &accesses);
+        journal.operation(what(&accesses), derived.nature, &accesses);
     }
     let tell = |planner: &mut Planner| {
         planner.operation(None, dispatch, |out| {

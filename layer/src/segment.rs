@@ -164,9 +164,14 @@ impl Segment {
         self.held.push(Held(command, place));
     }
 
+    /// Returns true if what comes may be held back.
+    fn may_hold(&self) -> bool {
+        self.holds && !self.closed
+    }
+
     /// Takes in a command on queries, and holds it back if that can be. Says whether it is held.
     pub fn query(&mut self, query: Query) -> bool {
-        let held = self.holds && !self.closed;
+        let held = self.may_hold();
         if held {
             self.hold(Command::Query(query));
         }
@@ -185,7 +190,7 @@ impl Segment {
             script.operation(bound.map(|bound| Action::Dispatch(bound, grid, traits)));
             self.script = Some(script);
         }
-        let held = self.holds && !self.closed && may;
+        let held = self.may_hold() && may;
         if held {
             let bound = self.bound();
             self.hold(Command::Dispatch(bound, grid, stays));
@@ -196,7 +201,7 @@ impl Segment {
     /// Takes in a transfer, and holds it back if that can be. `keep` copies it, unless that can't be done. Says whether it is
     /// held.
     pub fn transfer(&mut self, keep: impl FnOnce() -> Option<Transfer>) -> bool {
-        let holds = self.holds && !self.closed;
+        let holds = self.may_hold();
         if !holds && self.script.is_none() {
             return false;
         }

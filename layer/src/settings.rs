@@ -309,7 +309,7 @@ fn granule(s: &str) -> Option<u64> {
 }
 
 /// Text of the user's for a message: no character that could break the line or steer a terminal.
-fn printable(value: &OsStr) -> String {
+pub(crate) fn printable(value: &OsStr) -> String {
     value.to_string_lossy().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 

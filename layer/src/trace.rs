@@ -35,7 +35,6 @@ pub fn label(what: What, names: &Names) -> String {
             names.get(&number).cloned().unwrap_or_else(|| format!("pipeline {number}"))
         }
         What::Dispatch(None) => "an unknown pipeline".into(),
-        What::Transfer => "transfer".into(),
         What::Query => "timestamp or query reset".into(),
         What::Copy => "copy".into(),
         What::Clear => "fill or update".into(),

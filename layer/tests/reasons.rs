@@ -11,9 +11,14 @@ use zinc_report::Report;
 
 /// The report of a device on which `record` records one command buffer, which is submitted twice.
 fn report(policy: &str, record: impl FnOnce(&Rig)) -> Report {
+    report_with(&[("policy", policy)], record)
+}
+
+/// The same with any settings.
+fn report_with(settings: &[(&str, &str)], record: impl FnOnce(&Rig)) -> Report {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.json");
-    let settings = [("policy", policy), ("report", path.to_str().unwrap())];
+    let settings = [settings, &[("report", path.to_str().unwrap())]].concat();
     let rig = Rig::on(app_with(&settings, false), Type::STORAGE_BUFFER, Default::default());
     rig.script(record);
     rig.app.submit(rig.commands);
@@ -131,5 +136,43 @@ fn a_command_that_binds_what_the_layer_does_not_follow_is_named_with_the_dispatc
             }
         });
         assert_eq!(found.unknown_because, map(&[(reason, 4)]));
+    }
+}
+
+#[test]
+fn a_policy_that_is_only_counted_counts_what_was_kept_once() {
+    let found = report_with(&[("policy", "alias-only"), ("would_emit", "1")], |rig| {
+        let buffers: Vec<vk::Buffer> = (0..4).map(|_| rig.app.buffer(256)).collect();
+        let (all, any) = (
+            vk::PipelineStageFlags::ALL_COMMANDS,
+            vk::AccessFlags::MEMORY_WRITE | vk::AccessFlags::MEMORY_READ,
+        );
+        let info = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(1);
+        // SAFETY: as in `mock`; its commands take nothing but the command buffer, and ignore what else is passed.
+        let (pool, taint) = unsafe {
+            let taint: unsafe extern "system" fn(vk::CommandBuffer) =
+                rig.app.function(c"vkCmdBindShadersEXT");
+            (rig.app.device.create_query_pool(&info, None).unwrap(), taint)
+        };
+        rig.go(100, [buffers[0], buffers[1]]);
+        rig.barrier((all, any), (all, any));
+        // A stamp that the barrier must come before: what `narrow` held has a barrier for it when holding stops.
+        // SAFETY: as above.
+        unsafe {
+            rig.app.device.cmd_write_timestamp(rig.commands, vk::PipelineStageFlags::TOP_OF_PIPE, pool, 0);
+            taint(rig.commands);
+            for _ in 0..5 {
+                rig.app.device.cmd_set_event(
+                    rig.commands,
+                    vk::Event::null(),
+                    vk::PipelineStageFlags::TRANSFER,
+                );
+            }
+        }
+    });
+    let would = found.would_emit.unwrap();
+    for policy in ["narrow", "reorder"] {
+        assert_eq!(would[policy].hazards.unmodelled, 0, "{policy}: nothing waits before any of the events");
+        assert!(would[policy].hazards.flush > 0, "{policy}: the barrier of the stamp");
     }
 }

@@ -16,7 +16,7 @@ use super::probe::{self, Loader, Seen};
 use super::search::Search;
 use crate::manifest::{Found, Kind, LAYER_NAME, NEGOTIATE};
 use crate::settings::variables::{DISABLE, ENABLE};
-use crate::settings::{Elsewhere, Settings};
+use crate::settings::{Elsewhere, Settings, printable};
 
 /// All that the doctor looks at.
 #[derive(Debug)]
@@ -239,10 +239,6 @@ fn is_meant(name: &str) -> bool {
     is_near && name.trim() != LAYER_NAME && !plain.contains('*')
 }
 
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
 /// Variables of the loader that keep the layer out or hide it.
 fn variables<L>(search: &Search<L>, manifests: &[(Found, Option<String>)]) -> Vec<String>
 where
@@ -263,7 +259,7 @@ where
     if let Some(value) = search.text(ENABLE).filter(|value| value != "1") {
         found.push(format!(
             "{ENABLE}={} does not insert the layer, since the loader compares letter by letter; set {ENABLE}=1",
-            printable(&value)
+            printable(value.as_ref())
         ));
     }
     for variable in ["VK_INSTANCE_LAYERS", "VK_LOADER_LAYERS_ENABLE"] {
@@ -271,7 +267,7 @@ where
         found.extend(value.split([':', ',']).filter(|name| is_meant(name)).map(|name| {
             format!(
                 "{variable} names {}, and no layer is called that; the name is {LAYER_NAME}",
-                printable(name)
+                printable(name.as_ref())
             )
         }));
     }

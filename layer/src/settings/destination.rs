@@ -66,8 +66,7 @@ impl Settings {
     pub fn deliver_early(&self, report: impl FnOnce() -> Report, pid: u32, device: u32) -> bool {
         let Destination::File(template) = &self.report else { return false };
         let path = report_path(template, pid, device);
-        let special = path.starts_with("/dev") || path.starts_with("/proc");
-        if self.silent || special || std::fs::metadata(&path).is_ok_and(|there| !there.is_file()) {
+        if self.silent || files::is_written_in_place(&path) {
             return false;
         }
         let mut report = report();
