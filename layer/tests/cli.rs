@@ -59,6 +59,13 @@ impl Home {
         text(&output.stderr)
     }
 
+    /// Installs the library that was built.
+    fn install_built(&self) {
+        let command = Path::new(env!("CARGO_BIN_EXE_zinc-barrier"));
+        let library = command.with_file_name("deps").join("libzinc_barrier.so");
+        self.good(&["install", "--library", &library.display().to_string()]);
+    }
+
     fn install(&self, place: &[&str]) -> String {
         let library = self.path("layer.so").display().to_string();
         self.good(&[&["install", "--library", &library], place].concat())
@@ -229,9 +236,7 @@ fn the_doctor_names_the_loader_and_says_that_nothing_is_installed() {
 #[test]
 fn the_real_library_is_inserted_both_ways_after_install() {
     let home = Home::new();
-    let library =
-        Path::new(env!("CARGO_BIN_EXE_zinc-barrier")).with_file_name("deps").join("libzinc_barrier.so");
-    home.good(&["install", "--library", &library.display().to_string()]);
+    home.install_built();
     let printed = home.good(&["doctor", "--check"]);
     let inserted = format!("inserted, from {}", home.path(LIBRARY).canonicalize().unwrap().display());
     for way in ["VK_INSTANCE_LAYERS=zinc_barrier", "ZINC_BARRIER=1"] {
@@ -246,9 +251,7 @@ fn the_real_library_is_inserted_both_ways_after_install() {
 #[test]
 fn the_doctor_names_a_file_of_another_program_that_keeps_the_layer_out() {
     let home = Home::new();
-    let library =
-        Path::new(env!("CARGO_BIN_EXE_zinc-barrier")).with_file_name("deps").join("libzinc_barrier.so");
-    home.good(&["install", "--library", &library.display().to_string()]);
+    home.install_built();
     let overriding = home.path(IMPLICIT).with_file_name("VkLayer_override.json");
     let layer = |name: &str| {
         serde_json::json!({"file_format_version": "1.1.2", "layer": {

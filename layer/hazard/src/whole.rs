@@ -78,7 +78,7 @@ struct Operation {
     fixed: bool,
 }
 
-/// A point at which somebody looks who is no operation: at a flush everybody, the host where only it was named, a timestamp.
+/// A point at which something looks that is no operation: at a flush everything, the host where only it was named, a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Look {
     /// The number of operations recorded before it.

@@ -26,4 +26,5 @@ mod heaviest;
 mod minimal;
 pub(crate) mod programs;
 pub(crate) mod random;
+mod timestamps;
 mod whole;

@@ -15,12 +15,12 @@ use super::random;
 use crate::model::issued::{Findings, Issued, Queue};
 use crate::model::{Event, Later};
 use crate::whole::{Fate, Fault, Freedom, Issue, Plan, Stretch};
-use crate::{Access, Barrier, Cause, Flags, Kind, Policy, Range, Scope, Stages};
+use crate::{Access, Barrier, Cause, Flags, Kind, Policy, Scope, Stages};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-const BOTH: [Freedom; 2] = [Freedom::InOrder, Freedom::AnyOrder];
+pub(super) const BOTH: [Freedom; 2] = [Freedom::InOrder, Freedom::AnyOrder];
 
 /// The stretch that a program of one command buffer without unknown commands records.
 fn stretch(program: &[Step], fault: Option<Fault>) -> Stretch {
@@ -60,7 +60,7 @@ fn recorded(program: &[Step]) -> Vec<Event> {
 }
 
 /// The model's view of a plan between two things that did everything.
-fn findings(program: &[Step], plan: &Plan) -> Findings {
+pub(super) fn findings(program: &[Step], plan: &Plan) -> Findings {
     let mut queue = Queue::new();
     let (earlier, operations) = before();
     let mut first = Vec::new();
@@ -346,7 +346,7 @@ fn emitted(plans: &[Plan]) -> usize {
 }
 
 /// A program of one stretch without the host.
-fn one_stretch() -> impl Strategy<Value = Program> {
+pub(super) fn one_stretch() -> impl Strategy<Value = Program> {
     prop::collection::vec(random::step(), 0..9).prop_map(|steps| {
         let host = |b: &Barrier| (b.src.stages | b.dst.stages).contains(Stages::HOST);
         steps
@@ -401,86 +401,6 @@ proptest! {
             prop_assert!(order[..at].iter().all(|n| *n < number), "{:?} across {}", order, number);
             prop_assert_eq!(at, number);
         }
-    }
-}
-
-/// What is wrong with the plan for `program` with a timestamp before step `at`, which waits by itself for compute shaders, or for
-/// nothing. To the model the timestamp is a write of everything at a stage that only all commands name; that nothing later
-/// waits for it is what sets it apart. `tells` says whether the planner is told that it looks.
-fn wrong_with_a_timestamp(
-    program: &[Step],
-    at: usize,
-    after_compute: bool,
-    freedom: Freedom,
-    tells: bool,
-) -> Vec<String> {
-    let (before_it, behind) = program.split_at(at.min(program.len()));
-    let operations = |steps: &[Step]| steps.iter().filter(|step| matches!(step, Step::Do(_))).count();
-    let mut stretch = Stretch::new();
-    for (steps, stamped) in [(before_it, true), (behind, false)] {
-        for step in steps {
-            match step {
-                Step::Ask(barrier) => stretch.asked(*barrier),
-                Step::Do(accesses) => stretch.operation(accesses, false),
-                Step::Unknown | Step::End => panic!("these are of one stretch"),
-            }
-        }
-        if stamped {
-            if tells {
-                stretch.timestamp(after_compute);
-            }
-            stretch.operation(&[], true);
-        }
-    }
-    let plan = stretch.plan(freedom);
-    let flags = Flags::SHADER_STORAGE_WRITE;
-    let stamp = Access { range: Range::Anywhere, kind: Kind::Write, stages: Stages::TIMESTAMPS, flags };
-    let seen = [before_it, &[Step::Do(vec![stamp])], behind].concat();
-    let findings = findings(&seen, &plan);
-    let known = before().1;
-    let number = known + operations(before_it);
-    // What came before the stretch may have been made available to compute shaders, for which the timestamp waits.
-    let waits_for = |earlier: usize| {
-        let own = seen.iter().filter_map(|step| if let Step::Do(a) = step { Some(a) } else { None });
-        let own = earlier.checked_sub(known).and_then(|n| own.clone().nth(n));
-        after_compute && own.is_none_or(|own| own.iter().any(|a| a.stages.intersects(Stages::COMPUTE_SHADER)))
-    };
-    let broken = findings.violations.iter().filter(|pair| {
-        let is_ordered = pair.later == Later::Operation(number) && waits_for(pair.earlier);
-        pair.earlier != number && !is_ordered
-    });
-    let mut wrong: Vec<String> = broken.map(|pair| format!("{pair:?} for {plan:?}")).collect();
-    wrong.extend(findings.swaps.iter().map(|swap| format!("{swap:?} for {plan:?}")));
-    wrong.extend(findings.lost.iter().map(|lost| format!("lost {lost:?}")));
-    wrong
-}
-
-proptest! {
-    #![proptest_config(super::budget::cases(1500))]
-
-    #[test]
-    fn what_orders_a_timestamp_is_emitted_before_it(
-        program in one_stretch(),
-        at in 0usize..9,
-        after_compute: bool,
-    ) {
-        for freedom in BOTH {
-            let wrong = wrong_with_a_timestamp(&program, at, after_compute, freedom, true);
-            prop_assert!(wrong.is_empty(), "{:?} before step {}\n{}", wrong, at, show(&program));
-        }
-    }
-}
-
-#[test]
-fn a_planner_that_is_not_told_of_timestamps_is_caught() {
-    let mut runner = TestRunner::deterministic();
-    let strategy = one_stretch();
-    for freedom in BOTH {
-        let caught = (0..2000).any(|_| {
-            let program = strategy.new_tree(&mut runner).expect("the strategy rejects nothing").current();
-            !wrong_with_a_timestamp(&program, 4, false, freedom, false).is_empty()
-        });
-        assert!(caught, "{freedom:?}");
     }
 }
 
