@@ -213,19 +213,12 @@ fn by_own_steps(claim: &Claim, text: &str) -> Judged {
         true => format!("'{name}' with {}", short(*low)),
         false => format!("'{name}' with {} to {}", short(*low), short(*high)),
     };
-    let slower: Vec<String> = steps
-        .windows(2)
-        .filter(|pair| {
-            let ((_, before), (_, after)) = (&pair[0], &pair[1]);
-            after.0 >= before.0 && after.1 >= before.1
-        })
-        .map(|pair| format!("{} after {}", said(&pair[1]), said(&pair[0])))
-        .collect();
-    let open: Vec<String> = steps
-        .windows(2)
-        .filter(|pair| pair[1].1.1 >= pair[0].1.0)
-        .map(|pair| format!("{} after {}", said(&pair[1]), said(&pair[0])))
-        .collect();
+    let pairs = |is: fn((f64, f64), (f64, f64)) -> bool| -> Vec<String> {
+        let found = steps.windows(2).filter(|pair| is(pair[0].1, pair[1].1));
+        found.map(|pair| format!("{} after {}", said(&pair[1]), said(&pair[0]))).collect()
+    };
+    let slower = pairs(|before, after| after.0 >= before.0 && after.1 >= before.1);
+    let open = pairs(|before, after| after.1 >= before.0);
     match (slower.is_empty(), open.is_empty()) {
         (false, _) => {
             judged(Mark::Contradicted, format!("by the table's own figures: {}", slower.join("; ")))

@@ -139,14 +139,14 @@ pub fn conclusion(report: &Report) -> String {
                 format!("{name} is verified: {}", counted(arm))
             }
             Verdict::IncorrectByDesign => format!("{name} is incorrect by design (a ceiling, not a result)"),
-            Verdict::NoEffect if table::costs_the_layer(arm) => format!(
-                "{name} changes nothing in what is executed, and costs the layer's own time: {}",
-                arm.vs_stock.as_ref().map_or(String::new(), |r| format!(
-                    "{:.2} [{:.2}, {:.2}] of stock's rate",
+            Verdict::NoEffect => match table::own_cost(arm) {
+                Some(r) => format!(
+                    "{name} changes nothing in what is executed, and costs the layer's own time: {:.2} [{:.2}, {:.2}] of \
+                     stock's rate",
                     r.ratio, r.lo, r.hi
-                ))
-            ),
-            Verdict::NoEffect => format!("{name} changes nothing"),
+                ),
+                None => format!("{name} changes nothing"),
+            },
             Verdict::CountedOnly | Verdict::NotRun => continue,
             _ => format!("{name}: {}", table::verdict(arm)),
         });

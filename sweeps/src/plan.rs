@@ -94,14 +94,30 @@ impl RunSpec {
     pub fn words(&self, settings: &[Vec<(String, String)>]) -> String {
         let values = settings.get(usize::from(self.knob)).into_iter().flatten();
         let values: Vec<String> = values.map(|(name, value)| format!("{name}={value}")).collect();
-        match values.is_empty() {
-            true => self.to_string(),
-            false => {
-                let (number, values) =
-                    (format!(", setting {}", self.knob), format!(", {}", values.join(" ")));
-                self.to_string().replacen(&number, &values, 1)
-            }
+        self.with_setting(&values.join(" "))
+    }
+
+    /// The run in words, with those for its setting; empty where nothing is set.
+    fn with_setting(&self, setting: &str) -> String {
+        let mut parts = vec![self.policy.map_or("without the layer".into(), |policy| policy.to_string())];
+        if self.shuffle != Shuffle::Off {
+            parts.push(format!("shuffle {}", self.shuffle));
         }
+        parts.extend(self.mutate.map(|k| format!("without barrier {k}")));
+        parts.extend((!setting.is_empty()).then(|| setting.into()));
+        if self.probe != Probe::Main {
+            parts.push(self.probe.name().to_string());
+        }
+        let role = match self.role {
+            Role::Control => " (control)".into(),
+            Role::Setup => " (set-up)".into(),
+            Role::Packets => " (packets)".into(),
+            Role::Short => " (short)".into(),
+            Role::Soak => format!(" (soak {})", self.round + 1),
+            Role::Traced => " (traced)".into(),
+            Role::WithoutLayer | Role::Timed | Role::InOrder | Role::Shuffled | Role::Drop => String::new(),
+        };
+        parts.join(", ") + &role
     }
 
     /// The engine alone.
@@ -173,31 +189,8 @@ impl RunSpec {
 
 impl fmt::Display for RunSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.policy {
-            None => f.write_str("without the layer")?,
-            Some(policy) => write!(f, "{policy}")?,
-        }
-        if self.shuffle != Shuffle::Off {
-            write!(f, ", shuffle {}", self.shuffle)?;
-        }
-        if let Some(k) = self.mutate {
-            write!(f, ", without barrier {k}")?;
-        }
-        if self.knob != 0 {
-            write!(f, ", setting {}", self.knob)?;
-        }
-        if self.probe != Probe::Main {
-            write!(f, ", {}", self.probe.name())?;
-        }
-        match self.role {
-            Role::Control => f.write_str(" (control)"),
-            Role::Setup => f.write_str(" (set-up)"),
-            Role::Packets => f.write_str(" (packets)"),
-            Role::Short => f.write_str(" (short)"),
-            Role::Soak => write!(f, " (soak {})", self.round + 1),
-            Role::Traced => f.write_str(" (traced)"),
-            Role::WithoutLayer | Role::Timed | Role::InOrder | Role::Shuffled | Role::Drop => Ok(()),
-        }
+        let setting = if self.knob == 0 { String::new() } else { format!("setting {}", self.knob) };
+        f.write_str(&self.with_setting(&setting))
     }
 }
 
@@ -362,6 +355,7 @@ pub fn sample(emitted: u64, count: u32, seed: u64) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_run_is_named_by_the_values_of_its_setting() {
@@ -372,7 +366,6 @@ mod tests {
         let words = RunSpec { knob: 1, ..plain }.words(&settings);
         assert!(words.contains("HK_BARRIER_MASK=0x7f A=1") && !words.contains("setting"), "{words}");
     }
-    use proptest::prelude::*;
 
     #[test]
     fn the_main_job_makes_the_runs_that_the_module_promises() {

@@ -8,7 +8,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use crate::gates::{Status, Verdict};
-use crate::report::{Arm, ArmRole, CacheReport, EventCost, GateReport, Rate, Report, SoakReport};
+use crate::report::{Arm, ArmRole, CacheReport, EventCost, GateReport, Rate, Ratio, Report, SoakReport};
 use crate::stats::LEVEL;
 use crate::stats::comparison::{Answer, clause};
 
@@ -365,9 +365,9 @@ pub fn status(status: Status) -> &'static str {
     }
 }
 
-/// Whether the layer's own time shows in an arm: it executes the reference's stream, and is slower for certain.
-pub fn costs_the_layer(arm: &Arm) -> bool {
-    arm.verdict == Verdict::NoEffect && arm.vs_stock.as_ref().is_some_and(|ratio| ratio.hi < 1.0)
+/// The arm's ratio to stock where it is the layer's own time: the reference's stream is executed, slower for certain.
+pub fn own_cost(arm: &Arm) -> Option<&Ratio> {
+    arm.vs_stock.as_ref().filter(|ratio| arm.verdict == Verdict::NoEffect && ratio.hi < 1.0)
 }
 
 /// A verdict in words, loud where it ends the sweep with a failure.
@@ -379,7 +379,7 @@ pub fn verdict(arm: &Arm) -> String {
         Verdict::Refuted => "REFUTED",
         Verdict::IncorrectByDesign => "incorrect by design",
         Verdict::CountedOnly => "counted only, not executed",
-        Verdict::NoEffect if costs_the_layer(arm) => "no effect but the layer's own cost",
+        Verdict::NoEffect if own_cost(arm).is_some() => "no effect but the layer's own cost",
         Verdict::NoEffect => "no effect",
         Verdict::Unproven => "UNPROVEN",
         Verdict::NotRun => "NOT RUN",

@@ -14,14 +14,20 @@ use crate::plan;
 use crate::reference::Reference;
 use crate::results::{self, SCHEMA, Via};
 
-pub(super) fn execute(common: &Common, args: &PerplexityArgs) -> Result<(), Error> {
-    if args.levers.record == RecordArg::Ahead {
-        return Err(Error::Usage(
+/// Refuses to record ahead.
+fn check(args: &PerplexityArgs) -> Result<(), Error> {
+    match args.levers.record {
+        RecordArg::Ahead => Err(Error::Usage(
             "--record ahead: each token here is one of the text, which the device can't choose, so that nothing can be \
              submitted ahead; use --record reuse, or `engine bench` for the rate"
                 .to_owned(),
-        ));
+        )),
+        _ => Ok(()),
     }
+}
+
+pub(super) fn execute(common: &Common, args: &PerplexityArgs) -> Result<(), Error> {
+    check(args)?;
     let file = open_model(common)?;
     let loaded = load(&file)?;
     let text = match &args.file {

@@ -41,6 +41,11 @@ impl Device {
         self.instance.patience(self.physical.device.kind)
     }
 
+    /// [`Device::patience`] in nanoseconds, as Vulkan takes it; what is too long for that is for ever.
+    pub fn patience_ns(&self) -> u64 {
+        u64::try_from(self.patience().as_nanos()).unwrap_or(u64::MAX)
+    }
+
     /// Creates a device without extensions (but those of clocks and of cooperative matrices, where they are there) and with the
     /// optional features that kernels use, where it has them;
     /// robustBufferAccess stays off, so that nothing but the bound ranges says what a kernel touches.

@@ -1,17 +1,11 @@
 //! Command buffers and one fence: record, submit, wait.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use ash::vk;
 
 use super::error::During;
 use super::{Device, Error};
-
-/// A time as Vulkan takes it; what is too long for that is for ever.
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
 
 /// What a recording will be used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,8 +119,7 @@ impl Stream {
     pub(super) fn wait(&mut self) -> Result<(), Error> {
         let fences = [self.fence];
         // SAFETY: the fence is alive and was given to the last submission.
-        let waited =
-            unsafe { self.device.raw.wait_for_fences(&fences, true, nanoseconds(self.device.patience())) };
+        let waited = unsafe { self.device.raw.wait_for_fences(&fences, true, self.device.patience_ns()) };
         if let Err(result) = waited {
             self.device.abandon();
             return Err(match result {

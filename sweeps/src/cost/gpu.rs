@@ -459,20 +459,19 @@ impl Gpu {
     /// Ends, submits, and waits.
     fn finish(&self) -> Result<(), Error> {
         let handles = self.device.handles();
-        let patience = self.device.patience();
         let (raw, list, fences) = (handles.device, [self.commands], [self.fence]);
         // SAFETY: `begin` came before; the fence is not in use and unsignalled; structures live until the calls return.
         unsafe {
             raw.end_command_buffer(self.commands).map_err(during("vkEndCommandBuffer"))?;
             let submit = [vk::SubmitInfo::default().command_buffers(&list)];
             raw.queue_submit(handles.queue, &submit, self.fence).map_err(during("vkQueueSubmit"))?;
-            match raw.wait_for_fences(&fences, true, patience.as_nanos() as u64) {
+            match raw.wait_for_fences(&fences, true, self.device.patience_ns()) {
                 Ok(()) => raw.reset_fences(&fences).map_err(during("vkResetFences")),
                 Err(result) => {
                     // Whatever was submitted may still run, so nothing of this device may be destroyed.
                     self.device.abandon();
                     Err(match result {
-                        vk::Result::TIMEOUT => Error::Timeout { seconds: patience.as_secs() },
+                        vk::Result::TIMEOUT => Error::Timeout { seconds: self.device.patience().as_secs() },
                         result => during("vkWaitForFences")(result),
                     })
                 }
