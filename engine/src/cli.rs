@@ -170,9 +170,14 @@ pub struct BenchArgs {
     /// (llama-bench's pp).
     #[arg(short = 'p', long, default_value_t = 0, value_name = "N")]
     pub prompt: u32,
-    /// Repetitions; one more, before them, is not counted.
+    /// Repetitions.
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub reps: u32,
+    /// Tokens generated before the first repetition, which are not counted, for caches to fill and clocks to rise; as many
+    /// however many are timed, so that what a run of more tokens records more is those tokens'. With --prompt, one prompt
+    /// comes before too; 0 leaves both out.
+    #[arg(long, default_value_t = 32, value_name = "N")]
+    pub warm_up: u32,
     /// Also measure the time of each token on the device's own clock, in repetitions of their own, and of each kind of step of
     /// a prompt in batches.
     #[arg(long)]

@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 use crate::error::SweepError;
 use crate::measure::Measure;
-use crate::shims::on;
+use crate::shims::{on, start};
 
 /// What stands in the arguments for the number of tokens.
 pub const TOKENS: &str = "{tokens}";
@@ -47,7 +47,7 @@ impl FromStr for Words {
 
 impl Application {
     /// The application that `command` names. Where its program has no slash, it is looked for among those of the folder
-    /// whose libraries it is to have, then in `path` (`PATH`).
+    /// whose libraries it is to have, then in `path` (`PATH`). It may be a script.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl Application {
         let own = root.map(|root| root.join("usr/bin").join(name)).filter(|own| own.is_file());
         let program = own.map_or_else(|| on::find(name, None, path), Ok)?;
         if on_shim {
-            on::fit(&program).map_err(|why| {
+            start::kind(&program, start::library().is_some()).map_err(|why| {
                 SweepError::Missing(format!("'{}' cannot be started on a shim: {why}", program.display()))
             })?;
         }
@@ -136,17 +136,5 @@ mod tests {
         assert_eq!(words.0, command(&["app", "-p", "two words", "--x=a b"]));
         assert!("app 'open".parse::<Words>().unwrap_err().contains("never closed"));
         assert!(" ".parse::<Words>().is_err());
-    }
-
-    #[test]
-    fn a_script_is_an_application_only_where_it_is_started_by_the_system() {
-        let folder = tempfile::tempdir().unwrap();
-        let script = folder.path().join("app");
-        std::fs::write(&script, "#!/bin/sh\n# as long as the head of a program\n").unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&script, mode).unwrap();
-        let words = [script.into_os_string()];
-        assert!(Application::find(&words, None, None, false).is_ok());
-        assert!(Application::find(&words, None, None, true).unwrap_err().to_string().contains("script"));
     }
 }

@@ -130,7 +130,7 @@ fn join(parts: &[PathBuf]) -> OsString {
     joined
 }
 
-fn get<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
+pub(crate) fn get<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
     env.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_os_str())
 }
 

@@ -1,8 +1,8 @@
 //! `engine bench`: the decode rate, repeated, with its spread.
 //!
 //! A sequence is filled to the depth once; each repetition goes back there, restarts the clock, and times single-token
-//! steps. One repetition comes
-//! first and is thrown away: it pays for cold caches and for a GPU that raises its clocks.
+//! steps. Some steps come first and are thrown away: they pay for cold caches and for a GPU that raises its clocks. Their
+//! number does not depend on how many are timed, since what is counted from outside is the difference of runs of two lengths.
 
 use super::{
     batches_text, decode_lines, device_line, identity, model_line, open_device, open_model, parse,
@@ -22,6 +22,9 @@ pub(super) fn execute(common: &Common, args: &BenchArgs) -> Result<(), Error> {
         Model::from_gguf(&gguf).map_err(|source| Error::Model { name: file.source().to_owned(), source })?;
     let context =
         super::context(&model, args.depth, args.tokens)?.max(super::context(&model, 0, args.prompt)?);
+    // No model is refused for the sake of tokens that do not count.
+    let warm_up = args.warm_up.min(model.config.context.saturating_sub(args.depth));
+    let context = context.max(args.depth + warm_up);
     let device = open_device(common)?;
     let setup = args.levers.setup(device.tuning())?;
     let mut session = super::start(&device, &model, context, &setup, &args.levers)?;
@@ -33,21 +36,22 @@ pub(super) fn execute(common: &Common, args: &BenchArgs) -> Result<(), Error> {
     };
     let mut prompt = prompt_rate(&run, &mut session, args)?;
     session.reset();
-    let bar = progress(u64::from(args.reps) + 1, "repetitions");
+    let bar = progress(u64::from(args.reps), "repetitions");
     run.fill(&mut session)?;
+    if warm_up > 0 {
+        Run { tokens: warm_up, ..run }.once(&mut session)?;
+    }
     let mut rates = Vec::new();
     let mut total: Option<results::Decode> = None;
-    for repetition in 0..=args.reps {
+    for _ in 0..args.reps {
         run.once(&mut session)?;
         bar.inc(1);
-        if repetition > 0 {
-            let decode = session.decode();
-            rates.push(decode.tok_s);
-            total = Some(match total {
-                None => decode,
-                Some(so_far) => join(so_far, decode),
-            });
-        }
+        let decode = session.decode();
+        rates.push(decode.tok_s);
+        total = Some(match total {
+            None => decode,
+            Some(so_far) => join(so_far, decode),
+        });
     }
     bar.finish_and_clear();
     if args.gpu_time {
@@ -82,7 +86,7 @@ pub(super) fn execute(common: &Common, args: &BenchArgs) -> Result<(), Error> {
     if common.json { print_json(&result) } else { print_text(&table(&result)) }
 }
 
-/// Times whole prompts, each from an empty sequence; the first, which records and warms up, is not counted.
+/// Times whole prompts, each from an empty sequence; one that comes first, records and warms up, is not counted.
 fn prompt_rate(
     run: &Run,
     session: &mut Session,
@@ -92,15 +96,16 @@ fn prompt_rate(
         return Ok(None);
     }
     let tokens = run.prompt(args.prompt);
-    let mut rates = Vec::new();
-    for repetition in 0..=args.reps {
+    let mut once = || -> Result<f64, Error> {
         session.reset();
         session.restart_clock();
         session.prompt(&tokens)?;
-        if repetition > 0 {
-            rates.push(session.decode().tok_s);
-        }
+        Ok(session.decode().tok_s)
+    };
+    if args.warm_up > 0 {
+        once()?;
     }
+    let rates = (0..args.reps).map(|_| once()).collect::<Result<Vec<_>, _>>()?;
     Ok(Spread::of(&rates).map(|tok_s| results::PromptRate {
         tokens: args.prompt.into(),
         tok_s,

@@ -79,6 +79,8 @@ fn bench_times_only_the_steps_at_depth() {
     assert!(0.0 < tok_s.lo && tok_s.lo <= tok_s.median && tok_s.median <= tok_s.hi, "{tok_s:?}");
     // All of the embedded model but its other embedding rows, which it reads as the output head anyway.
     assert!((2_700_000..3_000_000).contains(&bytes_per_token), "{bytes_per_token}");
+    let last: Bench = json(&["bench", "--depth", "1020", "-n", "4", "--reps", "1", "--json"]);
+    assert_eq!(last.tokens, 4, "the warm-up is as short as the model's context asks");
     let output = engine(&["bench", "--depth", "1020", "-n", "8"]);
     assert_fails(&output, 2, &["1028", "1024"]);
 }

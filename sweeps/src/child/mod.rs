@@ -157,14 +157,14 @@ impl<'a> Engine<'a> {
         shim: Option<&Shim>,
         variables: &[(String, OsString)],
     ) -> Result<(results::Info, Vec<Announced>), SweepError> {
-        let mut command = self.start(shim, None);
+        let mut env = environment::without_layer(std::env::vars_os());
+        if let Some(shim) = shim {
+            shim.apply(&mut env, None);
+        }
+        let mut command = start(&self.program, shim, None, &env);
         command.args(["info", "--json"]);
         if let Some(model) = model {
             command.arg("--model").arg(model);
-        }
-        let mut env = environment::without_layer(std::env::vars_os());
-        if let Some(shim) = shim {
-            shim.apply(&mut env);
         }
         let mut variables = variables.to_vec();
         let announced = self.ask(&mut variables);
@@ -238,11 +238,6 @@ impl<'a> Engine<'a> {
         Ok(Observation { spec: *spec, outcome, wall: started.elapsed() })
     }
 
-    /// The engine, without arguments.
-    fn start(&self, shim: Option<&Shim>, counter: Option<&Path>) -> Command {
-        start(&self.program, shim, counter)
-    }
-
     /// The packet counter, where the run is to have it.
     fn counter(&self, spec: &RunSpec, job: &Job) -> Option<&Path> {
         self.packets.as_deref().filter(|_| job.shim.is_some() && spec.counts_packets())
@@ -254,12 +249,13 @@ impl<'a> Engine<'a> {
 
     fn command(&self, spec: &RunSpec, job: &Job, report: &Path) -> Command {
         let program = job.application.as_ref().map_or(&self.program, |a| &a.program);
-        let mut command = start(program, job.shim.as_ref(), self.counter(spec, job));
+        let env = self.environment(spec, job, report);
+        let mut command = start(program, job.shim.as_ref(), self.counter(spec, job), &env);
         let args = match &job.application {
             Some(application) => application.arguments(tokens(spec, job)),
             None => decoding::arguments(spec, job),
         };
-        command.args(args).env_clear().envs(self.environment(spec, job, report));
+        command.args(args).env_clear().envs(env);
         command
     }
 
@@ -268,7 +264,7 @@ impl<'a> Engine<'a> {
         let mut env =
             environment::for_run(std::env::vars_os(), spec, &manifests, report, environment::holds_ours);
         if let Some(shim) = &job.shim {
-            shim.apply(&mut env);
+            shim.apply(&mut env, self.counter(spec, job));
         }
         for (name, value) in &job.variables {
             environment::set(&mut env, name, value.clone());
@@ -333,9 +329,14 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// A program, without arguments, on the machine itself or on a shim.
-fn start(program: &Path, shim: Option<&Shim>, counter: Option<&Path>) -> Command {
-    shim.map_or_else(|| Command::new(program), |shim| shim.command(program, counter))
+/// A program, without arguments, on the machine itself or on a shim; `env` is its environment.
+fn start(
+    program: &Path,
+    shim: Option<&Shim>,
+    counter: Option<&Path>,
+    env: &[(OsString, OsString)],
+) -> Command {
+    shim.map_or_else(|| Command::new(program), |shim| shim.command(program, counter, env))
 }
 
 /// Tokens of a run.

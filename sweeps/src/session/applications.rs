@@ -5,6 +5,7 @@
 //! that, and an application that takes another device all the same is refused, not measured.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use zinc_engine::results::{Device, DeviceKind};
@@ -21,6 +22,8 @@ use crate::error::SweepError;
 use crate::gates::Gate;
 use crate::knobs::Announced;
 use crate::measure::Compare;
+use crate::shims::folders::Cache;
+use crate::shims::subject;
 
 /// Adds the application on every driver that was asked for.
 pub(super) fn find(
@@ -101,12 +104,21 @@ fn gates(cli: &Cli, application: &Application) -> Vec<Gate> {
     gates
 }
 
+/// The folder whose libraries the application is to have on a shim.
+pub(super) fn root(cli: &Cli) -> Option<PathBuf> {
+    let name = cli.command_line()?.first()?;
+    let path = std::env::var_os("PATH");
+    let cache = Cache::here().ok()?;
+    subject::root(name, cli.root.as_deref(), path.as_deref(), &cache)
+}
+
 /// The application with all that is read off it.
 pub(super) fn application(cli: &Cli) -> Result<Option<Application>, SweepError> {
     let Some(command) = cli.command_line() else { return Ok(None) };
     let path = std::env::var_os("PATH");
     let on_shim = cli.drivers.iter().any(|driver| matches!(driver, DriverSpec::Shim(_)));
-    let mut application = Application::find(command, cli.root.as_deref(), path.as_deref(), on_shim)?;
+    let root = root(cli).filter(|_| on_shim);
+    let mut application = Application::find(command, root.as_deref(), path.as_deref(), on_shim)?;
     application.called = cli.app_name.clone();
     let measure = &mut application.measure;
     measure.metric = cli.metric.clone();

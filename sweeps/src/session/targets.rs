@@ -237,7 +237,7 @@ pub(super) fn split(cli: &Cli) -> Result<Drivers, SweepError> {
             continue;
         }
         match Cache::here().and_then(|cache| Shim::find(*driver, &cache)) {
-            Ok(shim) => shims.push(shim.rooted(cli.root.as_deref())?),
+            Ok(shim) => shims.push(shim.rooted(applications::root(cli).as_deref())?),
             Err(why) => absent.push((*driver, why.to_string())),
         }
     }

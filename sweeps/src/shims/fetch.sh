@@ -146,6 +146,7 @@ rm -rf "$new"/usr/share/{doc,man,info,locale,lintian,bug} "$new"/{dev,proc,sys,r
 # The drivers' manifests, naming their libraries by absolute path: a bare name could be found on the system instead.
 libraries=$root/usr/lib/x86_64-linux-gnu
 for manifest in "$new"/usr/share/vulkan/icd.d/*.json; do
+  [[ -e $manifest ]] || continue
   driver=$(basename "$manifest")
   sed -E "s#(\"library_path\" *: *\")[^\"]*/?(lib[^/\"]+)\"#\1$libraries/\2\"#" "$manifest" >"$new/vulkan/${driver%%_icd*}.json"
 done
@@ -156,6 +157,13 @@ loader=$(compgen -G "$new/usr/lib64/ld-linux-x86-64.so.2" || compgen -G "$new/li
   compgen -G "$new/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2") || die 1 "the packages hold no dynamic loader any more"
 mkdir -p "$new/start"
 cp -L "$loader" "$new/start/ld.so"
+
+# ggml looks for its backends next to the program that runs.
+if [[ -d $new/usr/lib/x86_64-linux-gnu/ggml ]]; then
+  find "$new/usr/lib/x86_64-linux-gnu/ggml" -name 'libggml-*.so' -printf '%P\n' | while read -r backend; do
+    ln -s "../lib/x86_64-linux-gnu/ggml/$backend" "$new/usr/bin/${backend##*/}"
+  done
+fi
 
 printf '%s' "$recipe" >"$new/recipe"
 rm -rf "$root.old"

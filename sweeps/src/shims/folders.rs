@@ -54,15 +54,30 @@ pub const BOOKWORM: FolderSpec = FolderSpec {
     ],
 };
 
+/// llama.cpp with its Vulkan backend, down to its C library: no driver, but a program to start on one. It moves fast, so
+/// it is that of Debian's newest suite.
+pub const LLAMA: FolderSpec = FolderSpec {
+    name: "llama.cpp",
+    suites: &["sid"],
+    packages: &["llama.cpp-tools", "libggml0-backend-vulkan", "libvulkan1", "libc6"],
+};
+
 /// RADV and its shim as `mesa-patches/build` made them, in a prefix of their own and for this system's C library. Nothing
 /// is fetched for it.
 pub const PATCHED: FolderSpec = FolderSpec { name: "patched", suites: &[], packages: &[] };
 
-/// All folders that are fetched, in the order in which they are set up.
+/// All folders with drivers that are fetched, in the order in which they are set up.
 pub const ALL: [&FolderSpec; 2] = [&TRIXIE, &BOOKWORM];
 
 /// The packages whose versions a reader wants to know.
-const TOLD: [&str; 4] = ["libc6", "libvulkan1", "mesa-drm-shim", "mesa-vulkan-drivers"];
+const TOLD: [&str; 6] = [
+    "libc6",
+    "libggml0-backend-vulkan",
+    "libvulkan1",
+    "llama.cpp-tools",
+    "mesa-drm-shim",
+    "mesa-vulkan-drivers",
+];
 
 /// The place in the user's cache that holds the folders.
 #[derive(Debug, Clone, PartialEq, Eq)]

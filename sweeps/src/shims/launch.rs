@@ -1,23 +1,27 @@
 //! How a program is started on a shim.
 //!
-//! Through the folder's own dynamic loader, which takes the search path and the library to preload as options. As
+//! Through the folder's own dynamic loader, which takes the search path and the libraries to preload as options. As
 //! variables they would reach every process that the program starts, and processes started the usual way have the
-//! system's C library, into which those libraries do not fit. The Vulkan variables do reach them: a shell script's
-//! children see the driver's manifest, but not the shim, and fail to open a device. They never fall back to another.
+//! system's C library, into which those libraries do not fit. What reaches them is `libzinc_start.so`, which fits into
+//! any and starts each anew through the folder's loader (`start`). Where that library is not there, a child sees the
+//! driver's manifest, but not the shim, and fails to open a device. It never falls back to another.
 //!
 //! The driver is named by a manifest with an absolute path, and everything that could make the Vulkan loader pick,
 //! filter or reorder drivers is taken out, along with Mesa's layer for that purpose.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use zinc_engine::results::Info;
 
+use zinc_start_core::{Place, VARIABLE, version_of_loader};
+
 use super::ShimDriver;
 use super::folders::Cache;
+use super::start::{self, Kind};
 use crate::drivers::Chosen;
-use crate::environment::{remove, set};
+use crate::environment::{get, remove, set};
 use crate::error::SweepError;
 
 /// What would have the loader choose among drivers otherwise than by the manifest that is named.
@@ -97,22 +101,26 @@ impl Shim {
     }
 
     /// `program` on this shim, with `counter` preloaded before it if there is one, since the shim answers the driver's
-    /// calls itself; the program's arguments go behind.
-    pub fn command(&self, program: &Path, counter: Option<&Path>) -> Command {
-        let mut command = Command::new(self.loader());
-        command.arg("--library-path").arg(self.search_path());
-        let mut preload = counter.map(|path| path.as_os_str().to_owned()).unwrap_or_default();
-        if counter.is_some() {
-            preload.push(":");
+    /// calls itself; the program's arguments go behind. Libraries that `env`, its environment, names for the dynamic
+    /// loader are looked for behind the shim's. What is no program with shared libraries is executed as it is: the
+    /// environment of [`Shim::apply`] puts onto the shim what it starts.
+    pub fn command(&self, program: &Path, counter: Option<&Path>, env: &[(OsString, OsString)]) -> Command {
+        if self.place(counter).is_some() && start::kind(program, true) == Ok(Kind::Starter) {
+            return Command::new(program);
         }
-        preload.push(self.library_path().join(self.driver.libraries()[1]));
-        command.arg("--preload").arg(preload);
-        command.arg(program);
+        let mut command = Command::new(self.loader());
+        let mut libraries = self.search_path();
+        if let Some(own) = get(env, "LD_LIBRARY_PATH").filter(|own| !own.is_empty()) {
+            libraries.push(":");
+            libraries.push(own);
+        }
+        command.arg("--library-path").arg(libraries).arg("--preload").arg(self.preload(counter)).arg(program);
         command
     }
 
-    /// Turns an environment into that of a program on this shim.
-    pub fn apply(&self, env: &mut Vec<(OsString, OsString)>) {
+    /// Turns an environment into that of a program on this shim, whose children are started there too, with `counter`
+    /// if there is one.
+    pub fn apply(&self, env: &mut Vec<(OsString, OsString)>, counter: Option<&Path>) {
         for name in CHOOSERS {
             remove(env, name);
         }
@@ -124,6 +132,40 @@ impl Shim {
         if let Some((name, value)) = self.driver.variable() {
             set(env, name, value.into());
         }
+        if let (Some(library), Some(place)) = (start::library(), self.place(counter)) {
+            let mut preload = library.into_os_string();
+            if let Some(own) = get(env, "LD_PRELOAD").filter(|own| !own.is_empty()) {
+                preload.push(":");
+                preload.push(own);
+            }
+            set(env, "LD_PRELOAD", preload);
+            set(env, VARIABLE, place.to_value());
+        }
+    }
+
+    /// Says why `program` can't be started here.
+    ///
+    /// # Errors
+    ///
+    /// Why, in words, with the remedy.
+    pub fn fits(&self, program: &Path) -> Result<(), String> {
+        start::kind(program, self.place(None).is_some()).map(drop)
+    }
+
+    /// Where the programs that a process starts are to be started; none where there is nothing that could do it, or
+    /// where it is not known which C library is the newer one.
+    fn place(&self, counter: Option<&Path>) -> Option<Place> {
+        start::library()?;
+        let libc = version_of_loader(&std::fs::read(self.loader()).ok()?)?;
+        let (loader, libraries) = (self.loader().into_os_string(), self.search_path());
+        Some(Place { loader, libraries, preload: self.preload(counter), libc })
+    }
+
+    /// What is loaded before a program.
+    fn preload(&self, counter: Option<&Path>) -> OsString {
+        let shim = self.library_path().join(self.driver.libraries()[1]);
+        let all: Vec<&OsStr> = counter.into_iter().chain([shim.as_path()]).map(Path::as_os_str).collect();
+        all.join(OsStr::new(":"))
     }
 
     /// The driver's library and the shim's, by the names under which a report lists their digests.

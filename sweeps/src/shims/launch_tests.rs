@@ -36,7 +36,7 @@ fn a_program_starts_through_the_folders_own_loader_with_the_shim_preloaded() {
     ] {
         let (_top, cache) = set_up(driver(name));
         let folder = cache.folder(driver(name).folder);
-        let command = Shim::find(driver(name), &cache).unwrap().command(Path::new("/bin/app"), None);
+        let command = Shim::find(driver(name), &cache).unwrap().command(Path::new("/bin/app"), None, &[]);
         let libraries = folder.join("usr/lib/x86_64-linux-gnu");
         assert_eq!(command.get_program(), folder.join("start/ld.so"));
         let args: Vec<_> = command.get_args().map(PathBuf::from).collect();
@@ -52,10 +52,28 @@ fn a_program_starts_through_the_folders_own_loader_with_the_shim_preloaded() {
 }
 
 #[test]
+fn libraries_that_the_caller_names_are_found_behind_the_shims() {
+    let (_top, cache) = set_up(driver("honeykrisp-shim"));
+    let shim = Shim::find(driver("honeykrisp-shim"), &cache).unwrap();
+    let searched = |own: &str| {
+        let env = [("LD_LIBRARY_PATH".into(), own.into())];
+        shim.command(Path::new("/bin/app"), None, &env)
+            .get_args()
+            .nth(1)
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(searched("/opt/a:/opt/b"), searched("") + ":/opt/a:/opt/b");
+    assert!(searched("").ends_with("/usr/lib/x86_64-linux-gnu"));
+}
+
+#[test]
 fn a_packet_counter_is_preloaded_before_the_shim_that_would_hide_the_calls_from_it() {
     let (_top, cache) = set_up(driver("honeykrisp-shim"));
     let shim = Shim::find(driver("honeykrisp-shim"), &cache).unwrap();
-    let command = shim.command(Path::new("/bin/app"), Some(Path::new("/p/counter.so")));
+    let command = shim.command(Path::new("/bin/app"), Some(Path::new("/p/counter.so")), &[]);
     let preload = command.get_args().nth(3).unwrap().to_str().unwrap();
     assert!(
         preload.starts_with("/p/counter.so:/") && preload.ends_with("libasahi_noop_drm_shim.so"),
@@ -74,7 +92,7 @@ fn the_environment_leaves_the_loader_no_other_driver() {
         ("A", "b"),
     ];
     let mut env = owner.map(|(n, v)| (n.into(), v.into())).to_vec();
-    shim.apply(&mut env);
+    shim.apply(&mut env, None);
     env.sort();
     let manifest = cache.folder(shim.driver.folder).join("vulkan/radeon.json").into_os_string();
     let expected: Vec<(OsString, OsString)> = vec![

@@ -13,12 +13,16 @@
 //! - [`folders`]: which packages, and where they lie;
 //! - [`setup`]: `sweep setup-shims`, which fetches them;
 //! - [`launch`]: the command line and the environment of a program on a shim;
+//! - [`start`]: what can be started, and what follows a script to its program;
+//! - [`subject`]: llama.cpp, fetched like the drivers;
 //! - [`on`]: `sweep on DRIVER -- COMMAND`.
 
 pub mod folders;
 pub mod launch;
 pub mod on;
 pub mod setup;
+pub mod start;
+pub mod subject;
 
 use std::fmt;
 use std::str::FromStr;

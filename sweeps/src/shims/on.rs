@@ -2,11 +2,10 @@
 //!
 //! This process becomes the program, so that signals, standard streams and the exit status are the program's own. Only
 //! what the dynamic loader could not say in a way that anyone understands is found before: that the program is not
-//! there, is a script, or was built for another machine.
+//! there, or was built for another machine.
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
-use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -16,21 +15,26 @@ use clap::Args;
 use super::ShimDriver;
 use super::folders::Cache;
 use super::launch::Shim;
+use super::subject;
 use crate::error::SweepError;
 use crate::packets;
 
 const ABOUT: &str = "\
 Examples:
   sweep on radv-shim:navi31 -- vulkaninfo --summary
+  sweep on honeykrisp-shim -- llama-bench -m MODEL.gguf
+      llama.cpp with its libraries, as `sweep setup-shims llama.cpp` fetches it, where PATH has none.
   sweep on honeykrisp-shim --root \"$(tests/oracles --where)\" -- llama-bench -m MODEL.gguf
-      A program of a newer distribution, with that one's C library.
+      A program of another folder, with that one's C library.
   sweep on honeykrisp-shim -- target/release/engine bench
   VK_INSTANCE_LAYERS=zinc_barrier sweep on radv-shim:gfx1201 -- APPLICATION
   ZINC_BARRIER_PACKETS=packets.json sweep on radv-shim:gfx1201 -- APPLICATION
       Also counts the packets that the driver submits (needs libzinc_packets.so beside this program).
 
-COMMAND must be a program for x86-64 with shared libraries, not a script. A name without a slash is looked for among \
-the programs that come with the driver (vulkaninfo), then in PATH.
+COMMAND is a program for x86-64, or a script: whatever program it starts in the end is on the driver, if \
+libzinc_start.so is next to this program. A program that brings its own dynamic loader or, by LD_LIBRARY_PATH, its own \
+libraries is started as always. A name without a slash is looked for among the programs that come with the driver \
+(vulkaninfo), then in PATH, then among those that `sweep setup-shims llama.cpp` fetched.
 
 Nothing executes: what COMMAND computes is garbage, and a rate that it prints is the processor's. What it records and \
 submits is what it would on the real card.
@@ -61,15 +65,24 @@ pub struct OnArgs {
 ///
 /// [`SweepError::Missing`] when the driver is not set up or the program cannot run on it.
 pub fn run(args: &OnArgs) -> Result<Infallible, SweepError> {
-    let shim = Shim::find(args.driver, &Cache::here()?)?.rooted(args.root.as_deref())?;
+    let cache = Cache::here()?;
+    let shim = Shim::find(args.driver, &cache)?;
     let name = args.command.first().map_or(OsStr::new(""), OsString::as_os_str);
-    let program = find(name, Some(&shim), std::env::var_os("PATH").as_deref())?;
-    fit(&program).map_err(|why| {
+    let path = std::env::var_os("PATH");
+    let own = name.to_str().and_then(|name| shim.program(name));
+    let root = match own {
+        Some(_) => args.root.clone(),
+        None => subject::root(name, args.root.as_deref(), path.as_deref(), &cache),
+    };
+    let shim = shim.rooted(root.as_deref())?;
+    let program = find(name, Some(&shim), path.as_deref())?;
+    shim.fits(&program).map_err(|why| {
         SweepError::Missing(format!("'{}' cannot be started on {}: {why}", program.display(), args.driver))
     })?;
     let mut env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    shim.apply(&mut env);
-    let mut command = shim.command(&program, counter()?.as_deref());
+    let counter = counter()?;
+    shim.apply(&mut env, counter.as_deref());
+    let mut command = shim.command(&program, counter.as_deref(), &env);
     command.args(&args.command[1..]).env_clear().envs(env);
     eprintln!(
         "sweep: on {}: nothing executes here; results are garbage and rates are this processor's",
@@ -101,62 +114,12 @@ fn counter() -> Result<Option<PathBuf>, SweepError> {
 pub fn find(name: &OsStr, shim: Option<&Shim>, path: Option<&OsStr>) -> Result<PathBuf, SweepError> {
     let is_program =
         |p: &PathBuf| p.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
-    let missing = || SweepError::Missing(format!("there is no program '{}'", name.display()));
+    let missing =
+        || SweepError::Missing(format!("there is no program '{}'{}", name.display(), subject::remedy(name)));
     if Path::new(name).components().count() != 1 || name.as_encoded_bytes().contains(&b'/') {
         return Some(PathBuf::from(name)).filter(is_program).ok_or_else(missing);
     }
     let own = shim.zip(name.to_str()).and_then(|(shim, name)| shim.program(name));
     let folders = std::env::split_paths(path.unwrap_or_default()).map(|folder| folder.join(name));
     own.into_iter().chain(folders).find(is_program).ok_or_else(missing)
-}
-
-/// Why the folder's dynamic loader could not start the file.
-///
-/// # Errors
-///
-/// Why, in words.
-pub fn fit(program: &Path) -> Result<(), String> {
-    let mut head = [0; 20];
-    let read = std::fs::File::open(program).and_then(|mut file| file.read_exact(&mut head));
-    match read {
-        Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => return Err(error.to_string()),
-        _ => {}
-    }
-    if head.starts_with(b"#!") {
-        return Err("it is a script; name its interpreter, or the program that it starts".into());
-    }
-    // ELF, 64 bits, little-endian, for x86-64 (e_machine 62): fields as in the System V ABI.
-    if !head.starts_with(b"\x7fELF\x02\x01") || head[18..20] != [62, 0] {
-        return Err("it is no program for x86-64".into());
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn said(bytes: &[u8]) -> String {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), bytes).unwrap();
-        fit(file.path()).unwrap_err()
-    }
-
-    #[test]
-    fn a_program_of_this_machine_fits() {
-        let own = std::env::current_exe().unwrap();
-        assert_eq!(fit(&own).is_ok(), cfg!(target_arch = "x86_64"));
-    }
-
-    #[test]
-    fn what_the_dynamic_loader_cannot_start_is_named() {
-        assert!(said(b"#!/bin/sh\necho a script that is long enough\n").contains("script"));
-        assert!(said(b"#!x").contains("script"));
-        assert!(said(b"").contains("no program"));
-        let mut arm = b"\x7fELF\x02\x01".to_vec();
-        arm.resize(18, 0);
-        arm.extend([183, 0]);
-        assert!(said(&arm).contains("no program for x86-64"));
-        assert!(fit(Path::new("/nonexistent")).is_err());
-    }
 }

@@ -6,11 +6,12 @@
 
 use std::io::Write;
 use std::process::Command;
+use std::str::FromStr;
 
 use clap::Args;
 
 use super::ShimDriver;
-use super::folders::{ALL, Cache, FolderSpec, PATCHED};
+use super::folders::{ALL, Cache, FolderSpec, LLAMA, PATCHED};
 use crate::error::SweepError;
 
 /// What finds a mirror is shared with tests/oracles.
@@ -18,7 +19,8 @@ const SCRIPT: &str = concat!(include_str!("mirrors.sh"), include_str!("fetch.sh"
 
 const ABOUT: &str = "\
 Fetches about 120 MB from a Debian mirror into ${XDG_CACHE_HOME:-~/.cache}/zinc-barrier/shims, once, and unpacks it there \
-(about 550 MB). Needs no root and changes nothing else. An interrupted set-up is resumed by running it again.
+(about 550 MB). Needs no root and changes nothing else. An interrupted set-up is resumed by running it again. llama.cpp, \
+a program to start on them with all its libraries, is fetched only where it is named (about 23 MB, unpacked 110).
 
 Needs apt-get, dpkg-deb and Debian's archive keys, so: Debian or Ubuntu, x86-64. Where the system's package sources name \
 no Debian mirror (Ubuntu), the one that debootstrap names is taken, if that is installed (tests/setup does it); \
@@ -31,9 +33,10 @@ needs is missing.";
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_help = ABOUT)]
 pub struct SetupArgs {
-    /// Fetch only what these drivers need: honeykrisp-shim, radv-shim:CHIP [default: everything]
+    /// Fetch only what these drivers need: honeykrisp-shim, radv-shim:CHIP [default: all drivers]; llama.cpp, to have a
+    /// program for them
     #[arg(value_name = "DRIVER")]
-    pub drivers: Vec<ShimDriver>,
+    pub wanted: Vec<Wanted>,
 
     /// Print the folders, one a line, and fetch nothing
     #[arg(long = "where", conflicts_with_all = ["versions", "refresh"])]
@@ -52,10 +55,45 @@ pub struct SetupArgs {
     pub refresh: bool,
 }
 
+/// What is to be set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// A driver and its shim.
+    Driver(ShimDriver),
+    /// llama.cpp, to start on them.
+    Llama,
+}
+
+impl Wanted {
+    fn folder(self) -> &'static FolderSpec {
+        match self {
+            Wanted::Driver(driver) => driver.folder,
+            Wanted::Llama => &LLAMA,
+        }
+    }
+}
+
+impl FromStr for Wanted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Wanted, String> {
+        match text == LLAMA.name {
+            true => Ok(Wanted::Llama),
+            false => {
+                text.parse().map(Wanted::Driver).map_err(|e| format!("{e}; llama.cpp can be fetched too"))
+            }
+        }
+    }
+}
+
 /// The folders that `args` speaks of, each once.
 fn folders(args: &SetupArgs) -> impl Iterator<Item = &'static FolderSpec> {
-    let wanted: Vec<&FolderSpec> = args.drivers.iter().map(|driver| driver.folder).collect();
-    ALL.into_iter().filter(move |folder| wanted.is_empty() || wanted.contains(folder))
+    let wanted: Vec<&FolderSpec> = args.wanted.iter().map(|wanted| wanted.folder()).collect();
+    let all = ALL.into_iter().filter({
+        let wanted = wanted.clone();
+        move |folder| wanted.is_empty() || wanted.contains(folder)
+    });
+    all.chain(wanted.contains(&&LLAMA).then_some(&LLAMA))
 }
 
 /// Does what `args` asks for; returns the exit status.
@@ -71,7 +109,11 @@ pub fn run(args: &SetupArgs) -> Result<u8, SweepError> {
         let _ = std::io::stdout().write_all(text.as_bytes());
         return Ok(code);
     }
-    if let Some(built) = args.drivers.iter().find(|driver| *driver.folder == PATCHED) {
+    let drivers = args.wanted.iter().filter_map(|wanted| match wanted {
+        Wanted::Driver(driver) => Some(driver),
+        Wanted::Llama => None,
+    });
+    if let Some(built) = drivers.into_iter().find(|driver| *driver.folder == PATCHED) {
         return Err(SweepError::Usage(format!(
             "'{built}' is built and not fetched: run `mesa-patches/build`"
         )));
@@ -95,7 +137,13 @@ pub fn run(args: &SetupArgs) -> Result<u8, SweepError> {
         }
     }
     if code == 0 {
-        eprintln!("setup-shims: done; try: sweep on radv-shim:gfx1201 -- vulkaninfo --summary");
+        eprintln!(
+            "setup-shims: done; try: {}",
+            match args.wanted.contains(&Wanted::Llama) {
+                true => "sweep on honeykrisp-shim -- llama-bench -m MODEL.gguf -n 16",
+                false => "sweep on radv-shim:gfx1201 -- vulkaninfo --summary",
+            }
+        );
     }
     Ok(code)
 }
@@ -137,8 +185,8 @@ mod tests {
     }
 
     fn names(drivers: &[&str]) -> Vec<&'static str> {
-        let drivers = drivers.iter().map(|d| d.parse().unwrap()).collect();
-        folders(&SetupArgs { drivers, ..SetupArgs::default() }).map(|f| f.name).collect()
+        let wanted = drivers.iter().map(|d| d.parse().unwrap()).collect();
+        folders(&SetupArgs { wanted, ..SetupArgs::default() }).map(|f| f.name).collect()
     }
 
     #[test]
@@ -146,6 +194,9 @@ mod tests {
         assert_eq!(names(&[]), ["trixie-backports", "bookworm-backports"]);
         assert_eq!(names(&["honeykrisp-shim", "radv-shim:gfx1201"]), ["trixie-backports"]);
         assert_eq!(names(&["radv-shim:navi31", "radv-shim:gfx1150"]), ["bookworm-backports"]);
+        assert_eq!(names(&["llama.cpp"]), ["llama.cpp"]);
+        assert_eq!(names(&["llama.cpp", "honeykrisp-shim"]), ["trixie-backports", "llama.cpp"]);
+        assert!("llama".parse::<Wanted>().unwrap_err().contains("llama.cpp"));
     }
 
     #[test]

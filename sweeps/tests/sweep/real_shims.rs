@@ -198,3 +198,101 @@ fn honeykrisp_s_nobarrier_takes_no_barrier_away_and_the_variables_that_sound_ali
         assert!(said.contains("nothing says that it is known there"), "{other}: {said}");
     }
 }
+
+/// The program of a sweep, started by a script of this text or as it is, and what its arm under `alias-only` counts.
+fn counted(driver: &str, script: Option<&str>, arguments: &[&str]) -> zinc_sweeps::report::Arm {
+    let (built, out) = (built(), tempfile::tempdir().unwrap());
+    let engine = built.join("engine");
+    let program = match script {
+        None => engine.clone(),
+        Some(text) => {
+            let path = out.path().join("wrapper");
+            std::fs::write(&path, text.replace("ENGINE", engine.to_str().unwrap())).unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&path, mode).unwrap();
+            path
+        }
+    };
+    let output = Command::new(SWEEP)
+        .arg("--layer")
+        .arg(built.join("libzinc_barrier.so"))
+        .arg("--engine")
+        .arg(&engine)
+        .arg("--packets")
+        .arg(built.join("libzinc_packets.so"))
+        .arg("--out")
+        .arg(out.path().join("out"))
+        .args(["--driver", driver, "--policy", "alias-only", "--reps", "1", "--tokens", "16", "--"])
+        .arg(program)
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{script:?}: {}", said(&output));
+    let text = std::fs::read_to_string(out.path().join("out/report.json")).unwrap();
+    let report: Report = serde_json::from_str(&text).unwrap();
+    let mut arms = report.arms.into_iter();
+    arms.find(|arm| arm.policy.as_deref() == Some("alias-only")).expect("the arm")
+}
+
+#[test]
+fn a_program_behind_a_script_or_a_loader_of_its_own_counts_as_it_does_alone() {
+    let test = "a_program_behind_a_script_or_a_loader_of_its_own_counts_as_it_does_alone";
+    let libraries = ["libzinc_packets.so", "libzinc_start.so"];
+    if let Some(gone) = libraries.iter().find(|name| !Path::new(SWEEP).with_file_name(name).is_file()) {
+        return not_run(test, &format!("{gone} is not built"));
+    }
+    // The system's C library is older than the one that the chip's driver comes with, or as old as it.
+    let scripts = [
+        "#!/bin/sh\nexec ENGINE \"$@\"\n",
+        "#!/bin/bash\nhere=$(dirname \"$0\")\ncd / && env LD_LIBRARY_PATH=\"$here/lib\" ENGINE \"$@\" | cat\n",
+        "#!/bin/sh\nexec /lib64/ld-linux-x86-64.so.2 --library-path /opt/own/lib ENGINE \"$@\"\n",
+    ];
+    for driver in ["radv-shim:gfx1201", "honeykrisp-shim"] {
+        if !are_here(Path::new(SWEEP), test, &[driver]) {
+            return;
+        }
+        let arguments = ["bench", "--reps", "2", "-n", "{tokens}"];
+        let alone = counted(driver, None, &arguments);
+        // What the engine says itself of a token, twice, since it makes two repetitions: its warm-up counts once and
+        // falls out of the difference.
+        let result = Command::new(SWEEP)
+            .args(["on", driver, "--"])
+            .arg(built().join("engine"))
+            .args(["bench", "--json", "--reps", "1", "-n", "4"])
+            .output()
+            .unwrap();
+        let result: serde_json::Value = serde_json::from_slice(&result.stdout).unwrap();
+        let own = result["decode"]["dispatches_per_token"].as_f64().unwrap();
+        assert_eq!(alone.dispatches_per_token, Some(2.0 * own), "{alone:?}");
+        for script in scripts {
+            let arm = counted(driver, Some(script), &arguments);
+            let counts = |arm: &zinc_sweeps::report::Arm| {
+                let emitted = arm.barriers_emitted_per_token;
+                (arm.dispatches_per_token, emitted, arm.driver_flushes_per_token, arm.verdict)
+            };
+            assert_eq!(counts(&arm), counts(&alone), "{driver}: {script}");
+        }
+    }
+}
+
+#[test]
+fn a_child_that_no_library_follows_sees_no_device_and_never_another() {
+    let test = "a_child_that_no_library_follows_sees_no_device_and_never_another";
+    if !are_here(Path::new(SWEEP), test, &["radv-shim:navi31"]) {
+        return;
+    }
+    // The control: what puts the program onto the shim is taken away.
+    let text = "unset LD_PRELOAD; exec vulkaninfo --summary";
+    let output =
+        Command::new(SWEEP).args(["on", "radv-shim:navi31", "--", "/bin/sh", "-c", text]).output().unwrap();
+    let text = said(&output);
+    assert!(!text.contains("deviceName"), "{text}");
+    if !Path::new(SWEEP).with_file_name("libzinc_start.so").is_file() {
+        return not_run(test, "libzinc_start.so is not built");
+    }
+    let text = "exec vulkaninfo --summary";
+    let output =
+        Command::new(SWEEP).args(["on", "radv-shim:navi31", "--", "/bin/sh", "-c", text]).output().unwrap();
+    let text = said(&output);
+    assert!(text.contains("RADV NAVI31") && text.matches("deviceName").count() == 1, "{text}");
+}

@@ -29,7 +29,6 @@ fn table(
     stock: &Prefix,
     patched: &Prefix,
     what: &str,
-    runs: u64,
     program: Program,
 ) -> Result<String> {
     let mut page = format!("\n## A decode token: {what}\n\n| chip | stock |");
@@ -44,7 +43,7 @@ fn table(
             let short = prefix.play(chip, &program(SHORT), knobs, false)?;
             let long = prefix.play(chip, &program(LONG), knobs, false)?;
             ensure!(long.pm4.dispatches > short.pm4.dispatches, "{what} on {chip}: no dispatch per token");
-            Ok(Counts::of(&long.pm4).since(Counts::of(&short.pm4), (LONG - SHORT) * runs))
+            Ok(Counts::of(&long.pm4).since(Counts::of(&short.pm4), LONG - SHORT))
         };
         let off = per_token(patched, &[])?;
         let reference = if chip == "gfx1201" { off } else { per_token(stock, &[])? };
@@ -66,14 +65,14 @@ fn table(
     Ok(page)
 }
 
-/// The engine with the embedded model. Before the run that is timed it makes another, as long.
+/// The engine with the embedded model. Its warm-up is as long whatever the run is.
 pub fn engine(checks: &mut Checks, stock: &Prefix, patched: &Prefix) -> Result<String> {
     let program = |tokens: u64| {
         let mut words: Vec<OsString> = vec![artefacts::engine().into()];
         words.extend(["bench", "--tokens", &tokens.to_string(), "--reps", "1"].map(OsString::from));
         words
     };
-    table(checks, stock, patched, "the engine, embedded model", 2, &program)
+    table(checks, stock, patched, "the engine, embedded model", &program)
 }
 
 /// llama.cpp of Debian sid, which `tests/oracles` fetched. Its warm-up is one token, whatever the run is.
@@ -90,5 +89,5 @@ pub fn llama(checks: &mut Checks, stock: &Prefix, patched: &Prefix, model: &Path
         words.push(model.clone().into());
         words
     };
-    table(checks, stock, patched, &format!("llama.cpp, {name}"), 1, &program)
+    table(checks, stock, patched, &format!("llama.cpp, {name}"), &program)
 }
