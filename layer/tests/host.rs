@@ -6,6 +6,7 @@ use ash::vk;
 use mock::App;
 use std::io::Read;
 use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use zinc_report::{Report, WrittenAt};
@@ -69,6 +70,12 @@ fn a_host() {
             }
         };
         unreachable!("the process has ended");
+    }
+    if manner == "becomes another" {
+        app.submit(commands);
+        let report = std::env::var_os("ZINC_BARRIER_REPORT").unwrap();
+        let why = host("plain").env("ZINC_BARRIER_REPORT", report).exec();
+        unreachable!("the process is another now: {why}");
     }
     if manner == "submits late" {
         app.submit(commands);
@@ -190,4 +197,21 @@ fn what_is_submitted_after_the_last_report_of_the_process_is_in_it() {
     let (report, status) = reported("submits late");
     assert!(status.success(), "{status}");
     assert_eq!((report.totals.submits, report.written_at), (4, WrittenAt::ProcessExit));
+}
+
+#[test]
+fn a_process_that_becomes_another_program_leaves_a_report_of_each() {
+    let left = |template: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let report = folder.path().join(template);
+        let output = host("becomes another").env("ZINC_BARRIER_REPORT", report).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        let files = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path());
+        let texts = files.map(|path| std::fs::read_to_string(path).unwrap());
+        let mut submits: Vec<u64> = texts.map(|t| Report::from_json(&t).unwrap().totals.submits).collect();
+        submits.sort_unstable();
+        submits
+    };
+    assert_eq!(left("%p-%i-%d.json"), [0, 1]);
+    assert_eq!(left("%p-%d.json"), [0], "the control: one process, so one file");
 }

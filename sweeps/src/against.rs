@@ -299,7 +299,11 @@ fn holds(claim: &Claim, found: Found) -> Option<bool> {
     let (low, high) = interval.unwrap_or((value, value));
     let side = |all: bool, none: bool| if all { Some(true) } else { none.then_some(false) };
     match claim.relation.as_str() {
-        "about" => Some((value - claim.value).abs() <= claim.tolerance.unwrap_or(0.05) * claim.value.abs()),
+        "about" => {
+            let room = claim.tolerance.unwrap_or(0.05) * claim.value.abs();
+            let (least, most) = (claim.value - room, claim.value + room);
+            side(least <= low && high <= most, high < least || most < low)
+        }
         "above" => side(low > claim.value, high <= claim.value),
         "below" => side(high < claim.value, low >= claim.value),
         _ => Some(value == claim.value),

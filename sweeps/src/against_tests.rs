@@ -117,7 +117,7 @@ fn a_ladder_is_judged_by_its_own_figures() {
 }
 
 #[test]
-fn a_ratio_is_above_only_if_its_whole_interval_is() {
+fn a_ratio_is_above_or_about_only_if_its_whole_interval_is() {
     let claim = |relation: &str| Claim { relation: relation.into(), value: 1.0, ..Claim::default() };
     let found = |lo, value, hi| Found { value, interval: Some((lo, hi)) };
     assert_eq!(holds(&claim("above"), found(1.01, 1.1, 1.2)), Some(true));
@@ -126,6 +126,9 @@ fn a_ratio_is_above_only_if_its_whole_interval_is() {
     assert_eq!(holds(&claim("below"), found(0.8, 0.9, 0.99)), Some(true));
     assert_eq!(holds(&claim("below"), found(0.8, 0.9, 1.1)), None);
     assert_eq!(holds(&claim("above"), Found { value: 2.0, interval: None }), Some(true));
+    assert_eq!(holds(&claim("about"), found(0.96, 1.0, 1.04)), Some(true));
+    assert_eq!(holds(&claim("about"), found(0.8, 1.0, 1.3)), None, "its middle alone would confirm it");
+    assert_eq!(holds(&claim("about"), found(1.06, 1.1, 1.2)), Some(false));
 }
 
 #[test]

@@ -184,6 +184,11 @@ pub struct Cli {
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub timeout: Option<Duration>,
 
+    /// Seconds after which one submission of the engine counts as hung [default: the engine's: 120 on a GPU, 480 and more on a
+    /// CPU device]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub submit_timeout: Option<u64>,
+
     /// The engine's command [default: `engine` beside this program]
     #[arg(long, value_name = "PATH")]
     pub engine: Option<PathBuf>,

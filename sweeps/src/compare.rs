@@ -89,9 +89,7 @@ fn pair(name: &str, (a, left): (&Report, &Arm), (b, right): (&Report, &Arm)) -> 
         let [of_a, of_b] = sides.map(|(_, report, arm)| values(report, arm));
         for (side, values) in [("A", &of_a), ("B", &of_b)] {
             if values.is_empty() {
-                return Err(format!(
-                    "none: {side} has no {what} by round; a report of an earlier version lacks them: sweep again"
-                ));
+                return Err(none_of(what, side, if side == "A" { left } else { right }));
             }
         }
         Comparison::unpaired(&of_b, &of_a).ok_or_else(|| "none: too few rounds to compare".into())
@@ -106,6 +104,20 @@ fn pair(name: &str, (a, left): (&Report, &Arm), (b, right): (&Report, &Arm)) -> 
         rate: compared("rates", &|_, arm| rates(arm)),
         relative,
         differences,
+    }
+}
+
+/// Why a side has no values.
+fn none_of(what: &str, side: &str, arm: &Arm) -> String {
+    if arm.runs == 0 {
+        return format!("none: {side} did not run it");
+    }
+    // A report that has the median of rates and not the rates is of a version that did not keep them.
+    match arm.tok_s.is_some() {
+        true => format!(
+            "none: {side} has no {what} by round; a report of an earlier version lacks them: sweep again"
+        ),
+        false => format!("none: {side} has no {what}"),
     }
 }
 
@@ -183,6 +195,13 @@ mod tests {
             text.contains("none: A has no rates by round; a report of an earlier version lacks them"),
             "{text}"
         );
+        let mut absent = report.clone();
+        for arm in &mut absent.arms {
+            (arm.runs, arm.tok_s) = (0, None);
+            arm.tok_s_by_round.clear();
+        }
+        let text = render(&report, &absent);
+        assert!(text.contains("none: B did not run it") && !text.contains("earlier version"), "{text}");
         assert!(!text.contains("| - |"), "{text}");
         let mut wrong = report.clone();
         for arm in wrong.arms.iter_mut().filter(|arm| arm.role == ArmRole::Policy) {

@@ -19,11 +19,11 @@ const FEWEST: f64 = 0.5;
 /// The largest of the rounds' costs to the smallest, beyond which they are of noise.
 const WIDEST: f64 = 4.0;
 
-/// Whether the rounds carry a figure: each has a cost, and they agree on its size. What takes time where there are fewer events
+/// Whether the rounds carry a figure: there are two at least, each has a cost, and they agree on its size. What takes time where there are fewer events
 /// is something else, such as the layer's own planning, and no cost of an event.
 fn carry(us: &[f64]) -> bool {
     let (least, most) = us.iter().fold((f64::INFINITY, 0.0f64), |(l, m), v| (l.min(*v), m.max(*v)));
-    us.iter().all(|v| *v > 0.0) && most <= WIDEST * least
+    us.len() > 1 && us.iter().all(|v| *v > 0.0) && most <= WIDEST * least
 }
 
 /// What the events cost in which `spec`'s arm differs from the one that it is compared with.
@@ -113,8 +113,10 @@ mod tests {
 
     #[test]
     fn rounds_carry_a_cost_where_each_has_one_and_they_agree() {
-        assert!(carry(&[2.0, 2.5, 3.0]) && carry(&[7.0]));
-        for noise in [&[-945.0, -900.0][..], &[0.0, 238_408.0], &[3.0, -1.0, 4.0], &[1.0, 9.0], &[f64::NAN]] {
+        assert!(carry(&[2.0, 2.5, 3.0]) && carry(&[2.0, 2.5]));
+        for noise in
+            [&[7.0][..], &[-945.0, -900.0], &[0.0, 238_408.0], &[3.0, -1.0, 4.0], &[1.0, 9.0], &[f64::NAN]]
+        {
             assert!(!carry(noise), "{noise:?}");
         }
     }

@@ -78,13 +78,6 @@ impl Target {
                 );
             }
             let Some(counts) = &m.counts else { continue };
-            let recorded = m.dispatches_per_token.saturating_mul(m.tokens);
-            if counts.dispatches != recorded && m.process.is_none() {
-                notes.push(format!(
-                    "{}: the layer saw {} dispatches where the engine says that it recorded {recorded}.",
-                    o.spec, counts.dispatches
-                ));
-            }
             if counts.unknown_operations > 0 {
                 notes.push(format!(
                     "{}: the layer took {} operations to read and write everything, since it does not know what they \

@@ -5,6 +5,8 @@
 //! it panics when stderr is closed. Files appear whole or not at all.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use std::os::unix::fs::OpenOptionsExt;
 use zinc_report::Report;
@@ -49,7 +51,7 @@ impl Settings {
                 None
             }
             Destination::File(template) => {
-                let path = report_path(template, pid, report.device.number);
+                let path = report_path(template, pid, image(), report.device.number);
                 match files::write_whole(&path, report.to_json().as_bytes(), 0o666) {
                     Ok(()) => Some(path),
                     Err(why) => {
@@ -65,7 +67,7 @@ impl Settings {
     /// more. Returns false where it can't be written or is not wanted; nothing is said of that before the last report.
     pub fn deliver_early(&self, report: impl FnOnce() -> Report, pid: u32, device: u32) -> bool {
         let Destination::File(template) = &self.report else { return false };
-        let path = report_path(template, pid, device);
+        let path = report_path(template, pid, image(), device);
         if self.silent || files::is_written_in_place(&path) {
             return false;
         }
@@ -77,7 +79,7 @@ impl Settings {
     /// Makes the file for the trace of device number `device` in process `pid`, where one is wanted. Failure is one line on
     /// stderr.
     pub fn open_trace(&self, pid: u32, device: u32) -> Option<Patient<std::fs::File>> {
-        let path = report_path(self.trace.as_ref().filter(|_| !self.silent)?, pid, device);
+        let path = report_path(self.trace.as_ref().filter(|_| !self.silent)?, pid, image(), device);
         let mut options = std::fs::File::options();
         let made = options.write(true).create(true).truncate(true).custom_flags(libc::O_NONBLOCK).open(&path);
         made.map(Patient)
@@ -89,7 +91,7 @@ impl Settings {
 
     /// Begins the capture of device number `device` in process `pid`, where one is wanted. Failure is one line on stderr.
     pub fn begin_capture(&self, pid: u32, device: u32) -> Option<Capture> {
-        let path = report_path(self.capture.as_ref().filter(|_| !self.silent)?, pid, device);
+        let path = report_path(self.capture.as_ref().filter(|_| !self.silent)?, pid, image(), device);
         Capture::begin(&path)
             .map_err(|why| {
                 self.warn([format!("no capture: {}: {why}; see ZINC_BARRIER_CAPTURE", path.display())]);
@@ -112,33 +114,36 @@ impl Settings {
     }
 }
 
-/// The path that `template` stands for: `%p` is the process, `%d` the device's number in it, `%%` a percent sign.
-/// Any other percent sign stands for itself.
-pub fn report_path(template: &Path, pid: u32, device: u32) -> PathBuf {
+/// A number of this program in this process: a process that executes another program, and one of the same number in another
+/// name space, have another. It is the time at which it is first asked for, in nanoseconds.
+fn image() -> u64 {
+    static IMAGE: OnceLock<u64> = OnceLock::new();
+    *IMAGE.get_or_init(|| {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+    })
+}
+
+/// The path that `template` stands for: `%p` is the process, `%i` its program ([`image`]), `%d` the device's number in it,
+/// `%%` a percent sign. Any other percent sign stands for itself.
+pub fn report_path(template: &Path, pid: u32, image: u64, device: u32) -> PathBuf {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
     let template = template.as_os_str().as_bytes();
-    let mut path = Vec::with_capacity(template.len() + 8);
+    let mut path = Vec::with_capacity(template.len() + 24);
     let mut rest = template;
-    loop {
-        match rest {
-            [b'%', b'p', tail @ ..] => {
-                path.extend(pid.to_string().bytes());
-                rest = tail;
-            }
-            [b'%', b'd', tail @ ..] => {
-                path.extend(device.to_string().bytes());
-                rest = tail;
-            }
-            [b'%', b'%', tail @ ..] => {
-                path.push(b'%');
-                rest = tail;
-            }
-            [byte, tail @ ..] => {
-                path.push(*byte);
-                rest = tail;
-            }
-            [] => return PathBuf::from(std::ffi::OsString::from_vec(path)),
+    while let [byte, tail @ ..] = rest {
+        let number = match rest {
+            [b'%', b'p', ..] => Some(u64::from(pid)),
+            [b'%', b'i', ..] => Some(image),
+            [b'%', b'd', ..] => Some(u64::from(device)),
+            _ => None,
+        };
+        let two = number.is_some() || rest.starts_with(b"%%");
+        match number {
+            Some(number) => path.extend(number.to_string().bytes()),
+            None => path.push(*byte),
         }
+        rest = &tail[usize::from(two)..];
     }
+    PathBuf::from(std::ffi::OsString::from_vec(path))
 }

@@ -173,8 +173,9 @@ fn shuffles_print_as_they_are_typed() {
 
 #[test]
 fn a_report_path_names_the_process_and_the_device() {
-    let path = |template: &str| report_path(Path::new(template), 71, 2).display().to_string();
+    let path = |template: &str| report_path(Path::new(template), 71, 99, 2).display().to_string();
     assert_eq!(path("/r/%p-%d.json"), "/r/71-2.json");
+    assert_eq!(path("%p-%i-%d%"), "71-99-2%");
     assert_eq!(path("plain"), "plain");
     assert_eq!(path("100%%p%x%"), "100%p%x%");
 }

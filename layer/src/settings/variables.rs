@@ -107,7 +107,7 @@ pub const TRACE: Variable = Variable {
     name: "ZINC_BARRIER_TRACE",
     values: || "off, or a path".into(),
     default: || "off".into(),
-    help: "Write down every recording with the reasons for each barrier, kept or not, for 'zinc-barrier explain'; %p, %d \
+    help: "Write down every recording with the reasons for each barrier, kept or not, for 'zinc-barrier explain'; %p, %i, %d \
            and %% as in the report's path. The report then names the pairs that most often force a barrier.",
 };
 
@@ -117,7 +117,8 @@ pub const REPORT: Variable = Variable {
     values: || "stderr, off, or a path".into(),
     default: || "stderr".into(),
     help: "Where the report goes when a device is destroyed or, failing that, when the process ends: a table on \
-           stderr, or JSON in a file. In the path %p is the process, %d the number of the device in it (from 0), \
+           stderr, or JSON in a file. In the path %p is the process, %i its program \
+           (another after exec), %d the number of the device in it (from 0), \
            %% a percent sign; without %d, the last device to go overwrites the others.",
 };
 
@@ -155,7 +156,7 @@ pub const CAPTURE: Variable = Variable {
     values: || "off, or a path".into(),
     default: || "off".into(),
     help: "For those who work on the layer: write every dispatch with its shader, its push constants and what it binds \
-           into a folder, which must not be there yet; %p, %d and %% as in the report's path. The examples of \
+           into a folder, which must not be there yet; %p, %i, %d and %% as in the report's path. The examples of \
            zinc-reflect read it. It holds the application's shaders, and no contents of memory.",
 };
 

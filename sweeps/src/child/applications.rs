@@ -145,7 +145,7 @@ impl Engine<'_> {
         let mut env = self.environment(spec, job, folder.path());
         if spec.policy.is_some() {
             let path = folder.path().to_string_lossy().replace('%', "%%");
-            environment::set(&mut env, "ZINC_BARRIER_REPORT", format!("{path}/%p-%d.json").into());
+            environment::set(&mut env, "ZINC_BARRIER_REPORT", format!("{path}/%p-%i-%d.json").into());
         }
         let mut command = std::process::Command::new(&application.program);
         command.args(application.arguments(tokens(spec, job))).env_clear().envs(env);

@@ -9,7 +9,9 @@ use super::{Job, tokens};
 use crate::outcome::{Failure, Measured, Outcome};
 use crate::plan::{Role, RunSpec};
 
-pub(super) fn arguments(spec: &RunSpec, job: &Job) -> Vec<OsString> {
+/// The engine's arguments for a run; `submit_timeout` are the seconds after which it takes a submission for hung, where
+/// they are not its own.
+pub(super) fn arguments(spec: &RunSpec, job: &Job, submit_timeout: Option<u64>) -> Vec<OsString> {
     let mut args: Vec<OsString> =
         ["perplexity", "--via", "decode", "--json", "--device"].map(Into::into).to_vec();
     args.push(job.device.clone().into());
@@ -24,6 +26,9 @@ pub(super) fn arguments(spec: &RunSpec, job: &Job) -> Vec<OsString> {
     }
     if let Some(record) = &job.record {
         args.extend(["--record".into(), record.into()]);
+    }
+    if let Some(seconds) = submit_timeout {
+        args.extend(["--submit-timeout".into(), seconds.to_string().into()]);
     }
     args
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use zinc_report::{Counts, Report, WrittenAt};
 
-use crate::outcome::Failure;
+use crate::outcome::{Failure, Measured};
 use crate::plan::RunSpec;
 
 pub(super) fn read_report(spec: &RunSpec, path: &Path) -> Result<Report, Failure> {
@@ -39,12 +39,13 @@ pub(super) fn read_reports(
             std::fs::read_to_string(&path).map_err(|e| differs(format!("its report cannot be read: {e}")))?;
         let report = Report::from_json(&text).map_err(|e| differs(format!("its report: {e}")))?;
         check_asked(spec, &report)?;
-        let process = path.file_stem().unwrap_or_default().to_string_lossy();
-        let process = process.split('-').next().unwrap_or_default().to_owned();
-        numbers.entry(process).or_default().push(report.device.number);
+        // Named `%p-%i-%d`: a process that became another program numbers its devices from 0 again.
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let image = name.rsplit_once('-').map_or("", |(image, _)| image).to_owned();
+        numbers.entry(image).or_default().push(report.device.number);
         reports.push(report);
     }
-    numbers.into_iter().try_for_each(|(process, numbers)| check_numbers(&process, numbers))?;
+    numbers.into_iter().try_for_each(|(image, numbers)| check_numbers(&image, numbers))?;
     if reports.is_empty() {
         return Err(Failure::LayerNotLoaded);
     }
@@ -61,8 +62,9 @@ pub(super) fn read_reports(
     Ok((first, counts))
 }
 
-/// Devices are numbered in each process from 0, and each leaves a report: a number that is left out is a report that is missing.
-fn check_numbers(process: &str, mut numbers: Vec<u32>) -> Result<(), Failure> {
+/// Devices are numbered in each program of a process from 0, and each leaves a report: a number that is left out is a report that is missing.
+fn check_numbers(image: &str, mut numbers: Vec<u32>) -> Result<(), Failure> {
+    let process = image.split('-').next().unwrap_or_default();
     numbers.sort_unstable();
     match (0..).zip(&numbers).find(|(expected, found)| expected != *found) {
         None => Ok(()),
@@ -101,7 +103,8 @@ fn check_asked(spec: &RunSpec, report: &Report) -> Result<(), Failure> {
     }
     if report.written_at == WrittenAt::Running {
         return Err(Failure::ReportsMissing(
-            "a process was ended by a signal, _exit or abort, and what it submitted last may not be counted"
+            "a process was ended by a signal, _exit or abort, or became another program, and what it submitted last may not \
+             be counted"
                 .into(),
         ));
     }
@@ -111,6 +114,19 @@ fn check_asked(spec: &RunSpec, report: &Report) -> Result<(), Failure> {
         return Err(Failure::Unordered(audit.violations));
     }
     Ok(())
+}
+
+/// Whether the layer saw what the engine says that it recorded: the counts of another run, or of a part of one, would
+/// otherwise stand beside its rate.
+pub(super) fn check_dispatches(counts: &Counts, measured: &Measured) -> Result<(), Failure> {
+    let recorded = measured.dispatches_per_token.saturating_mul(measured.tokens);
+    match counts.dispatches == recorded {
+        true => Ok(()),
+        false => Err(Failure::LayerDiffers(format!(
+            "it saw {} dispatches where the engine says that it recorded {recorded}",
+            counts.dispatches
+        ))),
+    }
 }
 
 /// Whether a barrier was withheld where one was to be.

@@ -98,6 +98,7 @@ pub struct Engine<'a> {
     packets: Option<PathBuf>,
     tools: Tools,
     info_timeout: Duration,
+    submit_timeout: Option<u64>,
     folder: TempDir,
     stop: &'a AtomicBool,
 }
@@ -129,6 +130,7 @@ impl<'a> Engine<'a> {
             packets: packets.map(Into::into),
             tools: Tools::default(),
             info_timeout: INFO_TIMEOUT,
+            submit_timeout: None,
             folder,
             stop,
         })
@@ -142,6 +144,11 @@ impl<'a> Engine<'a> {
     /// The same with another limit for [`Engine::info`].
     pub fn with_timeout(self, info_timeout: Duration) -> Engine<'a> {
         Engine { info_timeout, ..self }
+    }
+
+    /// The same with seconds after which the engine shall take a submission for hung, where that is not for the engine to say.
+    pub fn with_submit_timeout(self, submit_timeout: Option<u64>) -> Engine<'a> {
+        Engine { submit_timeout, ..self }
     }
 
     /// The devices of the machine, or of a shim, and the model: `engine info`.
@@ -253,7 +260,7 @@ impl<'a> Engine<'a> {
         let mut command = start(program, job.shim.as_ref(), self.counter(spec, job), &env);
         let args = match &job.application {
             Some(application) => application.arguments(tokens(spec, job)),
-            None => decoding::arguments(spec, job),
+            None => decoding::arguments(spec, job, self.submit_timeout),
         };
         command.args(args).env_clear().envs(env);
         command
@@ -358,6 +365,9 @@ fn judge(spec: &RunSpec, job: &Job, done: &Finished, report: &Path) -> Outcome {
         if job.application.is_some() && report.device.name != job.device_name {
             let (found, asked) = (report.device.name, &job.device_name);
             return Err(Failure::LayerDiffers(format!("it saw device {found} instead of {asked}")));
+        }
+        if job.application.is_none() {
+            layer::check_dispatches(&report.totals, &measured)?;
         }
         measured.counts = Some(report.totals);
         measured.layer_notes = report.notes;

@@ -58,14 +58,14 @@ impl Engine<'_> {
         };
         let mut env = self.environment(spec, job, folder.path());
         let path = folder.path().to_string_lossy().replace('%', "%%");
-        environment::set(&mut env, "ZINC_BARRIER_REPORT", format!("{path}/%p-%d.json").into());
+        environment::set(&mut env, "ZINC_BARRIER_REPORT", format!("{path}/%p-%i-%d.json").into());
         let traces = folder.path().with_extension("traces");
         if spec.role == Role::Traced {
             if let Err(error) = std::fs::create_dir(&traces) {
                 return Ok(Err(Failure::Start(format!("no folder for the layer's trace: {error}"))));
             }
             let path = traces.to_string_lossy().replace('%', "%%");
-            environment::set(&mut env, "ZINC_BARRIER_TRACE", format!("{path}/%p-%d.jsonl").into());
+            environment::set(&mut env, "ZINC_BARRIER_TRACE", format!("{path}/%p-%i-%d.jsonl").into());
         }
         let display;
         let mut command = match spec.probe {
@@ -110,6 +110,7 @@ impl Engine<'_> {
     fn ops(&self, job: &Job) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["ops", "--json", "--device"]).arg(&job.device);
+        command.args(self.submit_timeout.iter().flat_map(|s| ["--submit-timeout".into(), s.to_string()]));
         command
     }
 

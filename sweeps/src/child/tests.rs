@@ -177,7 +177,9 @@ fn every_device_of_every_process_has_a_report() {
         let mut report = report("alias-only", "off", None);
         report.device.number = number;
         report.totals.submits = 1;
-        std::fs::write(folder.path().join(format!("{process}-{number}.json")), report.to_json()).unwrap();
+        let image = 1_764_000_000_u64 + u64::from(process);
+        std::fs::write(folder.path().join(format!("{process}-{image}-{number}.json")), report.to_json())
+            .unwrap();
     };
     [(7, 0), (7, 1), (9, 0)].iter().for_each(|(process, number)| write(*process, *number));
     let (_, counts) = read_reports(&spec, folder.path(), None).unwrap();
@@ -185,6 +187,35 @@ fn every_device_of_every_process_has_a_report() {
     write(9, 2);
     let failure = read_reports(&spec, folder.path(), None).unwrap_err().to_string();
     assert!(failure.contains("process 9") && failure.contains("device 1 has none"), "{failure}");
+}
+
+#[test]
+fn a_process_that_became_another_program_left_a_report_of_each() {
+    let spec = RunSpec { mutate: None, ..RunSpec::dropping(Policy::AliasOnly, 0, Shuffle::Off) };
+    let folder = tempfile::tempdir().unwrap();
+    let write = |image: u64, written_at| {
+        let mut report = report("alias-only", "off", None);
+        report.written_at = written_at;
+        report.totals.submits = 1;
+        std::fs::write(folder.path().join(format!("7-{image}-0.json")), report.to_json()).unwrap();
+    };
+    write(1, WrittenAt::DeviceDestruction);
+    write(2, WrittenAt::ProcessExit);
+    let (_, counts) = read_reports(&spec, folder.path(), None).unwrap();
+    assert_eq!(counts.dispatches, 2 * report("alias-only", "off", None).totals.dispatches);
+    write(1, WrittenAt::Running);
+    let failure = read_reports(&spec, folder.path(), None).unwrap_err();
+    assert_eq!(failure.kind(), "reports missing");
+    assert!(failure.to_string().contains("became another program"), "{failure}");
+}
+
+#[test]
+fn counts_that_are_not_of_what_the_engine_recorded_are_no_result() {
+    let measured = Measured { dispatches_per_token: 10, ..Measured::nothing(32) };
+    let counts = |dispatches| zinc_report::Counts { dispatches, ..Default::default() };
+    assert_eq!(check_dispatches(&counts(320), &measured), Ok(()));
+    let failure = check_dispatches(&counts(319), &measured).unwrap_err().to_string();
+    assert!(failure.contains("319 dispatches where the engine says that it recorded 320"), "{failure}");
 }
 
 #[test]

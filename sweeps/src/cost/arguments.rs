@@ -64,9 +64,9 @@ pub struct CostArgs {
           value_parser = clap::value_parser!(u64).range(SETUP_TOKENS..=10_000_000))]
     pub ctx: Option<u64>,
 
-    /// With --predict: seconds after which a run of the engine counts as hung
-    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = parse_seconds, requires = "predict")]
-    pub timeout: Duration,
+    /// With --predict: seconds after which a run of the engine counts as hung [default: at least 300, more on a machine with less than eight processors or with other work]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, requires = "predict")]
+    pub timeout: Option<Duration>,
 
     /// The engine's command [default: `engine` beside this program]
     #[arg(long, value_name = "PATH", requires = "predict")]

@@ -38,7 +38,7 @@ use crate::output::Folder;
 use crate::progress::Progress;
 use crate::reading;
 use crate::report::DeviceReport;
-use crate::session::{EMBEDDED, beside};
+use crate::session::{EMBEDDED, beside, first_timeout};
 pub use arguments::CostArgs;
 use document::{Clock, Cost, SCHEMA_VERSION};
 use gpu::Gpu;
@@ -156,7 +156,13 @@ fn predicted(args: &CostArgs, cost: &Cost, stop: &AtomicBool) -> Result<Predicti
     let digest = |role: &str, path: &Path| Some((role.to_string(), host::blake3_of(path)?));
     let mut digests: Vec<Option<(String, String)>> = vec![digest("engine", &engine), digest("layer", &layer)];
     digests.push(Some(("cost".into(), blake3::hash(cost.to_json().as_bytes()).to_hex().to_string())));
-    let programs = Programs { engine, layer, device: cost.device.name.clone(), timeout: args.timeout, stop };
+    let programs = Programs {
+        engine,
+        layer,
+        device: cost.device.name.clone(),
+        timeout: args.timeout.unwrap_or_else(first_timeout),
+        stop,
+    };
     let own = [None];
     let given: Vec<Option<&Path>> = args.models.iter().map(|m| Some(m.as_path())).collect();
     let mut models = Vec::new();

@@ -46,7 +46,7 @@ const FIRST_TIMEOUT: Duration = Duration::from_secs(300);
 const USUAL_CORES: f64 = 8.0;
 
 /// The first limit on this machine as it is now.
-fn first_timeout() -> Duration {
+pub(crate) fn first_timeout() -> Duration {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0);
@@ -84,7 +84,8 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
     let tools = tools::find(cli)?;
     let engine = Engine::new(&program, &layer, packets.as_deref(), stop)?
         .with_tools(tools)
-        .with_timeout(cli.timeout.unwrap_or_else(first_timeout));
+        .with_timeout(cli.timeout.unwrap_or_else(first_timeout))
+        .with_submit_timeout(cli.submit_timeout);
     let mut blake3: BTreeMap<String, String> = [(role, &program), ("layer", &layer)]
         .into_iter()
         .chain(packets.as_ref().map(|path| ("packets", path)))
@@ -145,6 +146,7 @@ fn identity(
         force: false,
         prediction: None,
         timeout: None,
+        submit_timeout: None,
         engine: None,
         layer: None,
         packets: None,

@@ -141,3 +141,18 @@ fn an_interrupted_sweep_kills_its_child_and_keeps_what_it_has() {
     assert_eq!(swept.verdict("stock", "off").0, "reference");
     assert!(!swept.report().complete);
 }
+
+#[test]
+fn how_long_a_submission_may_take_reaches_the_engine_where_it_is_said() {
+    let log = |args: &[&str]| {
+        let bench = Bench::new();
+        bench.sweep(args).expect(0);
+        let log = std::fs::read_to_string(bench.path("log")).unwrap();
+        log.lines().filter(|line| line.contains("--tokens")).map(String::from).collect::<Vec<_>>()
+    };
+    let plain = ["--policy", "alias-only", "--reps", "1", "--drops", "1"];
+    let said = log(&[&plain[..], &["--submit-timeout", "7"]].concat());
+    assert!(!said.is_empty() && said.iter().all(|line| line.contains("--submit-timeout 7")), "{said:?}");
+    let unsaid = log(&plain);
+    assert!(unsaid.iter().all(|line| !line.contains("--submit-timeout")), "{unsaid:?}");
+}
