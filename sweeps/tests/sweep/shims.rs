@@ -82,7 +82,8 @@ impl Shims {
 
     fn sweep(&self, args: &[&str]) -> Swept {
         let mut command = self.bench.command();
-        command.env("XDG_CACHE_HOME", self.bench.path("cache"));
+        // Cargo sets it for tests, and it would be passed on.
+        command.env("XDG_CACHE_HOME", self.bench.path("cache")).env_remove("LD_LIBRARY_PATH");
         command.arg("--out").arg(self.bench.path("out")).args(["--reps", "2"]).args(args);
         if !args.contains(&"--packets") {
             command.args(["--packets", "off"]);
