@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use zinc_engine::results::DeviceKind;
 use zinc_hazard::Policy;
 
-use crate::gates::{Gate, Status, Verdict};
+use crate::gate::Gate;
 use crate::report::{Arm, ArmGate, ArmRole, DeviceReport};
 use crate::shims::ShimDriver;
+use crate::verdict::{Status, Verdict};
 
 /// The arms of a driver that is not here: what would have been run, and why it was not.
 pub fn not_run(driver: ShimDriver, why: &str, model: &str, policies: &[Policy]) -> Vec<Arm> {

@@ -13,9 +13,9 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::error::SweepError;
-use crate::gates::{Status, Verdict};
 use crate::report::{Arm, ArmRole, Report};
 use crate::stats::comparison::{Answer, Comparison, Summary, holm, percent};
+use crate::verdict::{Status, Verdict};
 
 /// Repetitions behind each row of a before/after table: what llama-bench makes unless it is told otherwise.
 pub const ROW_RUNS: usize = 5;

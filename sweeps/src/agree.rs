@@ -13,11 +13,12 @@ use std::collections::BTreeMap;
 
 use zinc_hazard::Policy;
 
-use crate::assemble::Target;
-use crate::gates::{Probe, Status, Verdict};
+use crate::gate::Probe;
 use crate::outcome::Measured;
 use crate::plan::Role;
 use crate::report::{Arm, GateReport};
+use crate::target::Target;
+use crate::verdict::{Status, Verdict};
 
 /// The gate's name in reports.
 pub const NAME: &str = "settings";

@@ -6,7 +6,7 @@ use zinc_engine::results::{Device, DeviceKind};
 
 use super::*;
 use crate::drivers::Chosen;
-use crate::gates::Gate;
+use crate::gate::Gate;
 use crate::outcome::{Failure, Observation, Outcome};
 use crate::plan::{RunSpec, fixed_runs};
 

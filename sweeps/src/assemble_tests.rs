@@ -6,11 +6,16 @@ use zinc_engine::results::Device;
 
 use zinc_engine::results::DeviceKind;
 
+use std::collections::BTreeMap;
+
 use super::*;
-use crate::gates::Verdict;
+use crate::drivers::Chosen;
 use crate::notes::CPU_DEVICE;
+use crate::outcome::Process;
 use crate::outcome::{Failure, Outcome};
+use crate::packets::{self, Count};
 use crate::plan::fixed_runs;
+use crate::verdict::Verdict;
 
 fn measured(spec: &RunSpec, tok_s: f64) -> Measured {
     let tokens = if spec.role == Role::Setup { 5 } else { 32 };
@@ -113,7 +118,9 @@ fn a_driver_that_only_records_has_counts_and_nothing_that_looks_like_a_result() 
         assert!(!arm.executes);
         assert_eq!((arm.tok_s, arm.vs_stock, arm.perplexity), (None, None, None));
         assert_eq!((arm.logits_digest, arm.gpu_us_per_token), (None, None));
-        assert!(arm.gates.values().all(|g| g.status == crate::gates::Status::NotRun && g.mutation.is_none()));
+        assert!(
+            arm.gates.values().all(|g| g.status == crate::verdict::Status::NotRun && g.mutation.is_none())
+        );
         assert_eq!(arm.cpu_us_per_token, Some(5.0));
     }
     assert_eq!(
@@ -121,7 +128,7 @@ fn a_driver_that_only_records_has_counts_and_nothing_that_looks_like_a_result() 
         Some(10.0),
         "the set-up is taken off here too"
     );
-    assert!(recorded.gates().iter().all(|g| g.status == crate::gates::Status::NotRun));
+    assert!(recorded.gates().iter().all(|g| g.status == crate::verdict::Status::NotRun));
     let notes = recorded.notes();
     assert!(notes.iter().any(|n| n.contains("Nothing was executed")), "{notes:?}");
     assert!(notes.iter().all(|n| !n.contains("Noisy")), "{notes:?}");

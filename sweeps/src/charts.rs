@@ -11,9 +11,9 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::gates::Verdict;
 use crate::report::{Arm, ArmRole, Rate, Report};
 use crate::table::{arm_name, groups};
+use crate::verdict::Verdict;
 use labels::Labels;
 
 const WIDTH: u32 = 900;

@@ -14,17 +14,19 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use zinc_engine::levers::RecordArg;
 use zinc_hazard::Policy;
 
-use crate::application::{Application, Words};
-use crate::assemble::Setting;
-use crate::cost::CostArgs;
+use crate::command_line::{CommandLine, Words};
+use crate::cost::arguments::CostArgs;
+use crate::documents::Document;
 use crate::drivers::DriverSpec;
-use crate::measure::Pattern;
-use crate::parts::{MergeArgs, PlanArgs, RunArgs};
+use crate::parts::arguments::{MergeArgs, PlanArgs, RunArgs};
+use crate::pattern::Pattern;
 use crate::plan::SETUP_TOKENS;
 use crate::report::Part;
-use crate::schemas::Document;
+use crate::require::Require;
+use crate::seconds::parse_seconds;
 use crate::shims::on::OnArgs;
 use crate::shims::setup::SetupArgs;
+use crate::variables::Setting;
 use crate::variables::{self, Ablation, Knob};
 
 /// Tokens in a chunk unless the user says otherwise.
@@ -370,7 +372,7 @@ impl Cli {
                 ),
             ));
         }
-        let counts_tokens = Application::counts_tokens(command);
+        let counts_tokens = CommandLine::counts_tokens(command);
         if self.drivers.iter().any(|d| matches!(d, DriverSpec::Shim(_))) && !counts_tokens {
             return Err((
                 ErrorKind::MissingRequiredArgument,
@@ -504,25 +506,6 @@ pub enum GateName {
     All,
 }
 
-/// A kind of device that the owner insists on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Require {
-    /// A GPU: integrated, discrete or virtual.
-    Gpu,
-    /// A CPU device such as lavapipe.
-    Cpu,
-}
-
-impl Require {
-    /// Its word on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Gpu => "gpu",
-            Self::Cpu => "cpu",
-        }
-    }
-}
-
 fn policy_help() -> String {
     let mut help =
         String::from("A policy to measure beside stock; may be given several times [default: all of them]:");
@@ -543,15 +526,6 @@ fn parse_percent(text: &str) -> Result<f64, String> {
         Ok(percent) if (0.001..=50.0).contains(&percent) => Ok(percent / 100.0),
         Ok(_) => Err(format!("'{text}' is out of range; give 0.001% to 50%")),
         Err(_) => Err(format!("'{text}' is not a percentage, such as 1%")),
-    }
-}
-
-pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("'{text}' is not a number of seconds"))?;
-    if (0.001..=1e6).contains(&seconds) {
-        Ok(Duration::from_secs_f64(seconds))
-    } else {
-        Err(format!("'{text}' is out of range; give 0.001 to 1000000 seconds"))
     }
 }
 

@@ -7,10 +7,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::gates::Verdict;
 use crate::report::{Arm, ArmRole, Report};
 use crate::stats::comparison::{Answer, Comparison};
 use crate::table::{self, arm_name};
+use crate::verdict::Verdict;
 
 /// One arm in both reports.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,11 +7,11 @@
 
 use zinc_hazard::Policy;
 
-use crate::assemble::Target;
 use crate::outcome::{Measured, Observation};
 use crate::plan::{Role, RunSpec};
 use crate::report::{DriverPackets, EventCost};
 use crate::stats::Spread;
+use crate::target::Target;
 
 /// A difference of fewer events than this a token is of rounding, or of the ends of runs.
 const FEWEST: f64 = 0.5;

@@ -6,7 +6,7 @@
 
 use blake3::Hasher;
 
-use crate::measure::Pattern;
+use crate::pattern::Pattern;
 
 /// Bytes of a line in which patterns are sought; what is behind them goes as the line's beginning does.
 const LINE: usize = 1 << 20;

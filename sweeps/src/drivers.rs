@@ -11,9 +11,9 @@ use std::str::FromStr;
 
 use zinc_engine::results::{Device, DeviceInfo, DeviceKind, Info};
 
-use crate::cli::Require;
 use crate::error::SweepError;
 use crate::patched::{self, Patched};
+use crate::require::Require;
 use crate::shims::ShimDriver;
 
 /// A driver as users name it on the command line.

@@ -13,15 +13,14 @@
 //! policy to pass. `unproven` is for numbers that are right where nothing shows that wrong ones would have been
 //! noticed.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use zinc_hazard::Policy;
 
-use crate::assemble::Setting;
 pub use crate::gate::{Gate, Probe};
 use crate::outcome::{Measured, Observation};
 use crate::plan::{Role, RunSpec, Shuffle, takes_drops};
 use crate::variables;
+use crate::variables::Setting;
+use crate::verdict::{Mutation, Status, Verdict};
 
 /// What is said of a policy that is not meant to be correct where nothing could show it.
 const INCORRECT_ANYWAY: &str =
@@ -33,33 +32,6 @@ const NOTHING_COMPARED: &str = "nothing is compared: give --same-output, or a co
 /// Why a setting has no effect on a driver that records.
 const SAME_PACKETS: &str =
     "every packet that the driver submits, with its mask, is there as often as without the setting";
-
-/// What a gate said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Status {
-    /// No run differed, and the gate is known to notice.
-    Pass,
-    /// A run differed.
-    Fail,
-    /// No run differed, and the gate would not have noticed.
-    Blind,
-    /// Nothing to compare.
-    NotRun,
-}
-
-/// What became of the single dropped barriers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Mutation {
-    /// Drops that the gate noticed.
-    pub caught: u64,
-    /// Drops that were tried and gave numbers.
-    pub tried: u64,
-    /// The dropped barriers that nothing noticed, counted from 0 in each submission sequence.
-    pub survivors: Vec<u64>,
-    /// The dropped barriers whose runs gave no numbers: neither caught nor survived.
-    pub failed: Vec<u64>,
-}
 
 /// A gate's answer for one policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,30 +48,6 @@ pub struct GateResult {
     pub mutation: Option<Mutation>,
     /// Why the answer is not `pass`.
     pub reason: Option<String>,
-}
-
-/// What an arm may be called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// What the others are compared with.
-    Reference,
-    /// The same numbers, and the gates are known to notice wrong ones.
-    Verified,
-    /// Other numbers. For the control this is as it must be.
-    Refuted,
-    /// Not meant to be correct; never ranked.
-    IncorrectByDesign,
-    /// On a driver that records without executing: counts, and no numbers to compare, for the reference too.
-    CountedOnly,
-    /// What was executed is the reference's own stream: the policy changed nothing, whatever the rate.
-    NoEffect,
-    /// The same numbers, but a gate was blind or had nothing to compare.
-    Unproven,
-    /// Its driver is not here, so nothing was run.
-    NotRun,
-    /// No numbers: the run crashed, hung, printed garbage, or ran without the layer.
-    Failed,
 }
 
 /// Everything that was observed on one device with one model.

@@ -3,12 +3,12 @@
 //! It opens with the answer, says what was run on what, and ends with what the numbers cannot show. Whoever pastes
 //! only the table pastes the verdicts with it.
 
-use crate::gates::Verdict;
 use crate::plan::SETUP_TOKENS;
 use crate::report::{Arm, ArmRole, Report};
 use crate::stats::LEVEL;
 use crate::stats::comparison::{Answer, clause};
 use crate::table::{self, arm_table, gate_table, gates_with_evidence, groups};
+use crate::verdict::Verdict;
 
 const LIMITS: &str = "\
 - *Verified* means: on this device, with this model and text, no gate saw a difference, and the same gates noticed \

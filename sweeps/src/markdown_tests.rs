@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::gates::{Mutation, Status};
 use crate::report::{
     ArmGate, CacheReport, DeviceReport, DriverPackets, GateReport, Host, Perplexity, Rate, Ratio,
     SCHEMA_VERSION, Settings,
 };
+use crate::verdict::{Mutation, Status};
 
 fn ratio(ratio: f64, lo: f64, hi: f64, answer: Answer) -> Ratio {
     Ratio { ratio, lo, hi, answer: Some(answer), smallest_difference: Some(0.034) }

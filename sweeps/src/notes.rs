@@ -6,12 +6,12 @@
 use zinc_engine::results::DeviceKind;
 use zinc_hazard::Policy;
 
-use crate::assemble::Target;
 use crate::outcome::Measured;
 use crate::plan::Role;
 use crate::report::ArmRole;
 use crate::stats::drift::Drift;
 use crate::stats::{NOISE, Spread};
+use crate::target::Target;
 
 /// What every report says of rates on a CPU device.
 pub const CPU_DEVICE: &str = "CPU device: rates are not GPU speed and order of execution proves nothing by itself; \

@@ -11,9 +11,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use zinc_report::Counts;
 
-use crate::journal::{self, float};
 use crate::packets;
 use crate::plan::RunSpec;
+use crate::serial::{self, float};
 
 /// What a run gave.
 pub type Outcome = Result<Measured, Failure>;
@@ -57,7 +57,7 @@ pub struct Measured {
     /// What the layer counted; `None` without the layer.
     pub counts: Option<Counts>,
     /// What the driver submitted, or why its number cannot be believed; `None` where nobody counted.
-    #[serde(with = "journal::packets")]
+    #[serde(with = "serial::packets")]
     pub packets: Option<Result<packets::Counts, String>>,
     /// What the whole process took; only of an application that says nothing of its tokens itself.
     pub process: Option<Process>,

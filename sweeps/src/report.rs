@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cost::score::PredictionScore;
-use crate::gates::{Mutation, Status, Verdict};
 use crate::plan::Shuffle;
+use crate::scored::PredictionScore;
 use crate::stats::Spread;
 use crate::stats::comparison::{Answer, Comparison};
+use crate::verdict::{Mutation, Status, Verdict};
 
 /// The version of the document.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -6,28 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use clap::ValueEnum;
 use schemars::{JsonSchema, schema_for};
 use serde_json::Value;
 
 use crate::cost::document::Cost;
 use crate::cost::predict::Prediction;
 use crate::cost::{document, predict};
+use crate::documents::Document;
 use crate::parts::plan::{self, Plan};
 use crate::report::{self, Report};
-
-/// A document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Document {
-    /// report.json of a sweep.
-    Report,
-    /// cost.json of `sweep cost`.
-    Cost,
-    /// prediction.json of `sweep cost --predict`.
-    Prediction,
-    /// The file of `sweep plan`.
-    Plan,
-}
 
 impl Document {
     /// Its JSON Schema, with a line feed at its end.

@@ -11,11 +11,11 @@
 use statrs::distribution::{Beta, ContinuousCDF};
 use zinc_hazard::Policy;
 
-use crate::assemble::Target;
 use crate::outcome::{Measured, Observation};
 use crate::plan::{Role, RunSpec};
 use crate::report::SoakReport;
 use crate::stats::LEVEL;
+use crate::target::Target;
 
 /// Below this rate none of `n` records in which `bad` were bad would leave their true rate, with [`LEVEL`] confidence.
 pub fn bound(bad: u64, n: u64) -> f64 {

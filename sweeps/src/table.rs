@@ -7,10 +7,11 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use crate::gates::{Status, Verdict};
+use crate::figures::perplexity;
 use crate::report::{Arm, ArmRole, CacheReport, EventCost, GateReport, Rate, Ratio, Report, SoakReport};
 use crate::stats::LEVEL;
 use crate::stats::comparison::{Answer, clause};
+use crate::verdict::{Status, Verdict};
 
 /// The arms of one device and model, in groups that share both, in the order of the report.
 pub fn groups(report: &Report) -> Vec<(String, Vec<&Arm>)> {
@@ -259,11 +260,6 @@ pub fn per(arms: &[&Arm]) -> &'static str {
         Some(measured) if measured.per == "run" => "run",
         _ => "token",
     }
-}
-
-/// A perplexity as people read it: garbage runs into hundreds of digits, of which none means anything.
-pub fn perplexity(value: f64) -> String {
-    if value < 1e6 { format!("{value:.4}") } else { format!("{value:.1e}") }
 }
 
 /// The gates of drivers that execute. For the others the answer is the same for every gate and policy, `not-run`, and

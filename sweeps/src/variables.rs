@@ -9,7 +9,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::assemble::Setting;
+/// Variables and the values that they are given.
+pub type Setting = Vec<(String, String)>;
 
 /// More settings than this are refused: each takes runs of every policy.
 pub const MOST: usize = 256;

@@ -12,13 +12,15 @@ use zinc_report::{Counts, Report};
 
 use super::{Engine, Job, layer, tokens};
 use crate::application::Application;
+use crate::command_line::CommandLine;
 use crate::contain::{Finished, KEPT};
 use crate::digest::Digester;
 use crate::environment;
 use crate::error::SweepError;
 use crate::knobs::{self, Announced};
-use crate::measure::{Compare, Unread};
+use crate::measure::Compare;
 use crate::outcome::{Failure, Measured, Outcome, Process};
+use crate::pattern::Unread;
 use crate::plan::{Role, RunSpec};
 
 /// How often a command whose output lacks a number is run.
@@ -44,7 +46,8 @@ impl Engine<'_> {
         let mut measured = Measured::nothing(tokens(spec, job));
         let mut counts = None;
         if timed || !matches!(measure.compare, Compare::Check { .. }) {
-            let tried = self.attempt(application, spec, job, timeout, |ended| {
+            let named = (&application.line, &*application.name());
+            let tried = self.attempt(named, spec, job, timeout, |ended| {
                 let wall = || Ok(ended.done.wall.as_secs_f64());
                 measure.metric.as_ref().map_or_else(wall, |metric| metric.rate(&text(&ended.done)))
             })?;
@@ -61,14 +64,14 @@ impl Engine<'_> {
                 };
             }
             if measure.metric.is_some() {
-                measured.notes.extend(cut(application, &ended.done));
+                measured.notes.extend(cut(&application.name(), &ended.done));
             }
             counts = ended.seen;
         }
         if let Compare::Check { command, value } = &measure.compare
             && spec.role != Role::Setup
         {
-            let tried = self.attempt(command, spec, job, timeout, |ended| {
+            let tried = self.attempt((command, &command.name()), spec, job, timeout, |ended| {
                 value.as_ref().map_or(Ok(f64::NAN), |value| value.number(&text(&ended.done)))
             })?;
             let (ended, number) = match tried {
@@ -81,7 +84,7 @@ impl Engine<'_> {
                 Err(failure) => return Ok(Err(failure)),
             };
             if value.is_some() {
-                measured.notes.extend(cut(command, &ended.done));
+                measured.notes.extend(cut(&command.name(), &ended.done));
             }
             counts = counts.or(ended.seen);
         }
@@ -95,7 +98,7 @@ impl Engine<'_> {
     /// Runs a command until `read` finds what it seeks, a few times at most.
     fn attempt(
         &self,
-        application: &Application,
+        (line, name): (&CommandLine, &str),
         spec: &RunSpec,
         job: &Job,
         timeout: Duration,
@@ -103,7 +106,7 @@ impl Engine<'_> {
     ) -> Result<Result<(Ended, f64), Failure>, SweepError> {
         let mut missing = String::new();
         for _ in 0..ATTEMPTS {
-            let ended = match self.command_under(application, spec, job, timeout)? {
+            let ended = match self.command_under(line, spec, job, timeout)? {
                 Ok(ended) => ended,
                 Err(failure) => return Ok(Err(failure)),
             };
@@ -123,13 +126,13 @@ impl Engine<'_> {
                 }
             }
         }
-        Ok(Err(Failure::Garbage(format!("{}: {missing}", application.name()))))
+        Ok(Err(Failure::Garbage(format!("{name}: {missing}"))))
     }
 
     /// Runs one command under the layer, once.
     fn command_under(
         &self,
-        application: &Application,
+        line: &CommandLine,
         spec: &RunSpec,
         job: &Job,
         timeout: Duration,
@@ -147,8 +150,8 @@ impl Engine<'_> {
             let path = folder.path().to_string_lossy().replace('%', "%%");
             environment::set(&mut env, "ZINC_BARRIER_REPORT", format!("{path}/%p-%i-%d.json").into());
         }
-        let mut command = std::process::Command::new(&application.program);
-        command.args(application.arguments(tokens(spec, job))).env_clear().envs(env);
+        let mut command = std::process::Command::new(&line.program);
+        command.args(line.arguments(tokens(spec, job))).env_clear().envs(env);
         let digester = Some(Digester::new(job.application.as_ref().map_or(&[][..], |a| &a.measure.ignore)));
         let done = match self.finish_digested(command, timeout, digester)? {
             Ok(done) => done,
@@ -178,7 +181,8 @@ impl Engine<'_> {
         };
         let mut asking = job.clone();
         let said = self.ask(&mut asking.variables);
-        let ended = self.command_under(application, &RunSpec::FIRST, &asking, timeout)?.map_err(cannot)?;
+        let ended =
+            self.command_under(&application.line, &RunSpec::FIRST, &asking, timeout)?.map_err(cannot)?;
         let (report, _) = ended.seen.ok_or_else(|| cannot(Failure::LayerNotLoaded))?;
         Ok((report.device, knobs::parse(&std::fs::read_to_string(said).unwrap_or_default())))
     }
@@ -199,12 +203,11 @@ fn digest(done: &Finished) -> Result<String, Failure> {
 }
 
 /// What a reader must know of a number that was sought in an output of which a part was not kept.
-fn cut(application: &Application, done: &Finished) -> Option<String> {
+fn cut(name: &str, done: &Finished) -> Option<String> {
     done.cut().then(|| {
         format!(
-            "{} printed more than is kept ({} bytes to standard output, {} to stderr): its number was sought in the first \
+            "{name} printed more than is kept ({} bytes to standard output, {} to stderr): its number was sought in the first \
              {} MiB of each; what is compared covers every byte of standard output.",
-            application.name(),
             done.printed.0,
             done.printed.1,
             KEPT >> 20

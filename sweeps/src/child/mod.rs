@@ -24,7 +24,6 @@ use zinc_barrier::manifest::write_explicit_dir;
 use zinc_engine::results;
 
 use crate::application::Application;
-use crate::assemble::Setting;
 use crate::contain::{self, Finished, Unfinished, signal_name, tail};
 use crate::digest::Digester;
 use crate::environment;
@@ -36,6 +35,7 @@ use crate::outcome::{Failure, Measured, Observation, Outcome, Process};
 use crate::packets;
 use crate::plan::{Role, RunSpec, SETUP_TOKENS};
 use crate::shims::launch::Shim;
+use crate::variables::Setting;
 
 /// Characters of a child's stderr that go into a reason.
 const STDERR_LIMIT: usize = 300;
@@ -255,7 +255,7 @@ impl<'a> Engine<'a> {
     }
 
     fn command(&self, spec: &RunSpec, job: &Job, report: &Path) -> Command {
-        let program = job.application.as_ref().map_or(&self.program, |a| &a.program);
+        let program = job.application.as_ref().map_or(&self.program, |a| &a.line.program);
         let env = self.environment(spec, job, report);
         let mut command = start(program, job.shim.as_ref(), self.counter(spec, job), &env);
         let args = match &job.application {

@@ -143,7 +143,7 @@ impl Engine<'_> {
         environment::set(env, "VK_LAYER_VALIDATE_SYNC", "1".into());
         environment::set(env, "VK_LAYER_SYNCVAL_SHADER_ACCESSES_HEURISTIC", "1".into());
         if let Some(application) = &job.application {
-            let mut command = Command::new(&application.program);
+            let mut command = Command::new(&application.line.program);
             command.args(application.arguments(super::tokens(&RunSpec::FIRST, job)));
             return command;
         }

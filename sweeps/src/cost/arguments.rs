@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::{Require, parse_seconds};
 use crate::drivers::DriverSpec;
 use crate::plan::SETUP_TOKENS;
+use crate::require::Require;
+use crate::seconds::parse_seconds;
 
 /// `sweep cost`: measures; with `--predict`, also predicts; with `--score`, scores what was predicted.
 #[derive(Debug, Clone, Args)]

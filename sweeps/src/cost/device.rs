@@ -14,10 +14,10 @@ use zinc_engine::vk::{self, Device, Instance, Kind, Selector};
 
 use super::CostArgs;
 use super::of_vulkan;
-use crate::cli::Require;
 use crate::drivers::{self, DriverSpec};
 use crate::error::SweepError;
 use crate::patched;
+use crate::require::Require;
 
 /// The device that `args` name, opened.
 ///

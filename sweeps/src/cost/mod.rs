@@ -34,11 +34,12 @@ use zinc_engine::vk::{self, Device};
 
 use crate::error::SweepError;
 use crate::host;
+use crate::limits::first_timeout;
 use crate::output::Folder;
+use crate::programs::{EMBEDDED, beside};
 use crate::progress::Progress;
 use crate::reading;
 use crate::report::DeviceReport;
-use crate::session::{EMBEDDED, beside, first_timeout};
 pub use arguments::CostArgs;
 use document::{Clock, Cost, SCHEMA_VERSION};
 use gpu::Gpu;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::MergeArgs;
+use super::arguments::MergeArgs;
 use super::plan::Plan;
 use crate::error::SweepError;
 use crate::output::{Folder, REPORT_FILES};

@@ -8,12 +8,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zinc_engine::levers::RecordArg;
 
-use super::PlanArgs;
+use super::arguments::PlanArgs;
 use crate::cli::Cli;
 use crate::error::SweepError;
 use crate::host;
 use crate::output::Folder;
-use crate::session::{EMBEDDED, beside};
+use crate::programs::{EMBEDDED, beside};
 
 /// The version of the document.
 pub const SCHEMA_VERSION: u32 = 2;

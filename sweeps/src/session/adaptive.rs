@@ -6,14 +6,16 @@
 
 use zinc_hazard::Policy;
 
-use crate::assemble::{Setting, Target};
 use crate::child::Job;
 use crate::error::SweepError;
-use crate::gates::{Probe, Status};
+use crate::gate::Probe;
 use crate::outcome::Observation;
 use crate::plan::{Role, RunSpec, drop_orders, narrow_runs, round, sample};
 use crate::stats::comparison::{BOOTSTRAP_FROM, Comparison};
+use crate::target::Target;
+use crate::variables::Setting;
 use crate::variables::narrowest;
+use crate::verdict::Status;
 
 use super::Sweep;
 

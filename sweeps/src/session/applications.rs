@@ -11,19 +11,20 @@ use std::time::Duration;
 use zinc_engine::results::{Device, DeviceKind};
 use zinc_report::DeviceType;
 
-use super::first_timeout;
-use super::targets::{At, Found, Place, WithModel};
+use super::found::{At, Found, Place, WithModel};
 use crate::application::Application;
-use crate::assemble::Setting;
 use crate::child::{Engine, Job};
 use crate::cli::{Cli, GateName};
+use crate::command_line::CommandLine;
 use crate::drivers::{Chosen, DriverSpec, fits, label, loader_filter};
 use crate::error::SweepError;
-use crate::gates::Gate;
+use crate::gate::Gate;
 use crate::knobs::Announced;
+use crate::limits::first_timeout;
 use crate::measure::Compare;
 use crate::shims::folders::Cache;
 use crate::shims::subject;
+use crate::variables::Setting;
 
 /// Adds the application on every driver that was asked for.
 pub(super) fn find(
@@ -118,7 +119,8 @@ pub(super) fn application(cli: &Cli) -> Result<Option<Application>, SweepError> 
     let path = std::env::var_os("PATH");
     let on_shim = cli.drivers.iter().any(|driver| matches!(driver, DriverSpec::Shim(_)));
     let root = root(cli).filter(|_| on_shim);
-    let mut application = Application::find(command, root.as_deref(), path.as_deref(), on_shim)?;
+    let line = CommandLine::find(command, root.as_deref(), path.as_deref(), on_shim)?;
+    let mut application = Application::new(line);
     application.called = cli.app_name.clone();
     let measure = &mut application.measure;
     measure.metric = cli.metric.clone();
@@ -127,8 +129,8 @@ pub(super) fn application(cli: &Cli) -> Result<Option<Application>, SweepError> 
         measure.compare = Compare::Output;
     }
     if let Some(words) = &cli.check {
-        let command = Application::find(&words.0, cli.root.as_deref(), path.as_deref(), false)?;
-        measure.compare = Compare::Check { command: Box::new(command), value: cli.check_value.clone() };
+        let command = CommandLine::find(&words.0, cli.root.as_deref(), path.as_deref(), false)?;
+        measure.compare = Compare::Check { command, value: cli.check_value.clone() };
     }
     Ok(Some(application))
 }

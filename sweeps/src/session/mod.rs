@@ -6,6 +6,8 @@
 
 mod adaptive;
 mod applications;
+mod asked;
+mod found;
 mod targets;
 mod tools;
 mod words;
@@ -15,10 +17,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::agree;
-use crate::application::Application;
-use crate::assemble::Target;
 use crate::child::{Engine, Job};
 use crate::cli::Cli;
+use crate::command_line::CommandLine;
 use crate::cost::predict::Prediction;
 use crate::cost::{self, score};
 use crate::drivers::DriverSpec;
@@ -26,38 +27,20 @@ use crate::error::SweepError;
 use crate::gate::{Gate, Probe};
 use crate::host;
 use crate::journal::{self, Journal};
+use crate::limits::first_timeout;
 use crate::output::{Earlier, Folder};
 use crate::packets;
 use crate::plan::{Role, RunSpec, fixed_runs, probe_runs, recorded_runs, takes_drops};
+use crate::programs::beside;
 use crate::progress::Progress;
 use crate::report::{Arm, ArmRole, Git, Host, Report, Run, SCHEMA_VERSION, Settings};
 use crate::shims::launch::Shim;
+use crate::target::Target;
 
-pub use targets::list_knobs;
-pub(crate) use targets::{EMBEDDED, beside};
-use targets::{record_name, split};
+pub use asked::list_knobs;
+use asked::split;
+use found::record_name;
 use words::{needed, result_words};
-
-/// The time allowed for a run on a machine of [`USUAL_CORES`] with nothing else to do, before anything is known of how long
-/// one takes.
-const FIRST_TIMEOUT: Duration = Duration::from_secs(300);
-
-/// Logical processors on which a CPU device is as fast as [`FIRST_TIMEOUT`] takes for granted.
-const USUAL_CORES: f64 = 8.0;
-
-/// The first limit on this machine as it is now.
-pub(crate) fn first_timeout() -> Duration {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = load.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0);
-    first_timeout_on(cores as f64, load)
-}
-
-/// The first limit on a machine with so many logical processors, for which so many processes stand in line: longer where
-/// there are fewer, and by as much as each process gets less.
-fn first_timeout_on(cores: f64, load: f64) -> Duration {
-    FIRST_TIMEOUT.mul_f64((USUAL_CORES / cores).max(1.0) * ((load + 1.0) / cores).clamp(1.0, 100.0))
-}
 
 /// Makes the sweep that `cli` asks for; returns the report, which is also in the folder that `cli` names. Setting
 /// `stop` ends it after killing the run in progress.
@@ -72,7 +55,7 @@ pub fn run(cli: &Cli, stop: &AtomicBool) -> Result<Report, SweepError> {
     let needs_engine = cli.drivers.iter().any(|driver| matches!(driver, DriverSpec::Shim(_)));
     // Where an application stands in its place on every driver, the engine is not even needed.
     let (role, program) = match &application {
-        Some(application) if !needs_engine => ("application", application.program.clone()),
+        Some(application) if !needs_engine => ("application", application.line.program.clone()),
         _ => ("engine", beside(cli.engine.as_deref(), "engine", "the engine", "--engine")?),
     };
     let layer = beside(cli.layer.as_deref(), "libzinc_barrier.so", "the layer's library", "--layer")?;
@@ -195,7 +178,7 @@ impl Sweep<'_> {
         let policies = self.cli.arms();
         let settings = targets.first().map_or(0, |(t, _)| t.settings.len().saturating_sub(1) as u16);
         // What is counted by the run is not taken apart into loading and tokens.
-        let by_token = self.cli.command_line().is_none_or(Application::counts_tokens);
+        let by_token = self.cli.command_line().is_none_or(CommandLine::counts_tokens);
         let nothing_compared = targets.iter().any(|(t, _)| t.executes && t.gates.is_empty());
         let fixed = |executes: bool| match executes {
             true => {
@@ -373,20 +356,5 @@ impl Sweep<'_> {
             notes,
             timeline: self.timeline.clone(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_limit_is_longer_on_a_small_machine_and_on_a_busy_one() {
-        let seconds = |cores, load| first_timeout_on(cores, load).as_secs();
-        assert_eq!((seconds(8.0, 0.0), seconds(64.0, 10.0)), (300, 300));
-        assert_eq!(seconds(2.0, 0.0), 1200);
-        // Ten in line for two: five times as long.
-        assert_eq!(seconds(2.0, 9.0), 6000);
-        assert_eq!(seconds(16.0, 31.0), 600);
     }
 }

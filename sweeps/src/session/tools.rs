@@ -5,11 +5,11 @@
 
 use std::path::PathBuf;
 
-use super::targets::beside;
 use crate::child::Tools;
 use crate::cli::{Cli, GateName};
 use crate::error::SweepError;
 use crate::gate::{Gate, Probe};
+use crate::programs::beside;
 
 /// The gates of the engine: bits and perplexity unless others were named.
 pub(super) fn gates(cli: &Cli) -> Vec<Gate> {

@@ -1,8 +1,8 @@
 //! What is said of a run when it has come to its end: a few words for whoever watches, and whether the sweep can go on.
 
-use crate::assemble::Target;
 use crate::outcome::Observation;
 use crate::plan::Role;
+use crate::target::Target;
 
 /// Why the sweep cannot go on after this run: the runs that everything is compared with must give numbers. Where nothing
 /// decodes, counts are all that is asked of them.

@@ -6,9 +6,8 @@
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -18,6 +17,7 @@ use super::launch::Shim;
 use super::subject;
 use crate::error::SweepError;
 use crate::packets;
+use crate::programs;
 
 const ABOUT: &str = "\
 Examples:
@@ -75,7 +75,8 @@ pub fn run(args: &OnArgs) -> Result<Infallible, SweepError> {
         None => subject::root(name, args.root.as_deref(), path.as_deref(), &cache),
     };
     let shim = shim.rooted(root.as_deref())?;
-    let program = find(name, Some(&shim), path.as_deref())?;
+    let own = name.to_str().and_then(|name| shim.program(name));
+    let program = programs::find(name, own, path.as_deref())?;
     shim.fits(&program).map_err(|why| {
         SweepError::Missing(format!("'{}' cannot be started on {}: {why}", program.display(), args.driver))
     })?;
@@ -104,22 +105,4 @@ fn counter() -> Result<Option<PathBuf>, SweepError> {
             packets::VARIABLE
         ))
     })
-}
-
-/// The program's file.
-///
-/// # Errors
-///
-/// [`SweepError::Missing`] when it is neither among the shim's own nor in `path`.
-pub fn find(name: &OsStr, shim: Option<&Shim>, path: Option<&OsStr>) -> Result<PathBuf, SweepError> {
-    let is_program =
-        |p: &PathBuf| p.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
-    let missing =
-        || SweepError::Missing(format!("there is no program '{}'{}", name.display(), subject::remedy(name)));
-    if Path::new(name).components().count() != 1 || name.as_encoded_bytes().contains(&b'/') {
-        return Some(PathBuf::from(name)).filter(is_program).ok_or_else(missing);
-    }
-    let own = shim.zip(name.to_str()).and_then(|(shim, name)| shim.program(name));
-    let folders = std::env::split_paths(path.unwrap_or_default()).map(|folder| folder.join(name));
-    own.into_iter().chain(folders).find(is_program).ok_or_else(missing)
 }

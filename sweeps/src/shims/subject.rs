@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::folders::{Cache, LLAMA};
-use super::on;
+use crate::programs;
 
 /// The folder whose libraries the program `name` is to have: the one that was `given`, or llama.cpp's where that was
 /// fetched, has a program of this name, and `path` (`PATH`) has none.
@@ -18,15 +18,7 @@ pub fn root(name: &OsStr, given: Option<&Path>, path: Option<&OsStr>, cache: &Ca
     let bare = !name.as_encoded_bytes().contains(&b'/');
     let folder = cache.folder(&LLAMA);
     let has = bare && folder.join("usr/bin").join(name).is_file() && cache.is_complete(&LLAMA);
-    (has && on::find(name, None, path).is_err()).then_some(folder)
-}
-
-/// What to do where there is no program of this name, if it is one that can be fetched.
-pub fn remedy(name: &OsStr) -> &'static str {
-    match name.as_encoded_bytes().starts_with(b"llama-") {
-        true => "; `sweep setup-shims llama.cpp` fetches it from Debian's packages, with its libraries",
-        false => "",
-    }
+    (has && programs::find(name, None, path).is_err()).then_some(folder)
 }
 
 #[cfg(test)]
@@ -57,6 +49,5 @@ mod tests {
         std::fs::copy(&program, own.join(name)).unwrap();
         std::fs::set_permissions(own.join(name), mode).unwrap();
         assert_eq!(of("llama-bench", None, Some(own.as_os_str())), None);
-        assert!(remedy(name).contains("setup-shims llama.cpp") && remedy(OsStr::new("app")).is_empty());
     }
 }

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use zinc_sweeps::gates::{Status, Verdict};
 use zinc_sweeps::report::{Arm, ArmRole};
+use zinc_sweeps::verdict::{Status, Verdict};
 
 use crate::bench::Bench;
 

@@ -29,7 +29,7 @@ fn planned() -> Bench {
 #[test]
 fn a_plan_obeys_its_schema_and_one_without_its_hash_does_not() {
     let bench = planned();
-    let schema = serde_json::from_str(&zinc_sweeps::schemas::Document::Plan.schema_json()).unwrap();
+    let schema = serde_json::from_str(&zinc_sweeps::documents::Document::Plan.schema_json()).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let text = std::fs::read_to_string(bench.path("plan.json")).unwrap();
     let mut plan: serde_json::Value = serde_json::from_str(&text).unwrap();

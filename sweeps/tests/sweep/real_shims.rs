@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use zinc_sweeps::gates::Verdict;
 use zinc_sweeps::report::Report;
+use zinc_sweeps::verdict::Verdict;
 use zinc_tests::oracle::not_run;
 use zinc_tests::shims::are_here;
 

@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use zinc_sweeps::schemas::Document;
+use zinc_sweeps::documents::Document;
 
 use crate::bench::Bench;
 

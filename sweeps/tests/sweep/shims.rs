@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use zinc_packets_core::report::{CacheOp, Device, Packets, Pm4, Report, SCHEMA};
-use zinc_sweeps::gates::{Status, Verdict};
 use zinc_sweeps::shims::folders::{ALL, Cache};
+use zinc_sweeps::verdict::{Status, Verdict};
 
 use crate::bench::{Bench, Swept};
 
