@@ -1,4 +1,5 @@
-//! The levers on the command line: options that change how a token reaches the device and never what it is.
+//! The options that say how a token reaches the device. Those that change a bit of a logit are `--fusion`, `--tuning`,
+//! `--prompt-batch`, `--matrix` and `--attention` (docs/levers.md); no other does.
 
 use clap::{Args, ValueEnum};
 

@@ -15,6 +15,7 @@ mod asked;
 mod audit;
 mod bindings;
 mod capture;
+pub mod bases;
 pub mod cli;
 mod commands;
 mod context;

@@ -17,6 +17,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use zinc_barrier::bases::bases;
 use zinc_barrier::manifest::{self, Kind, LAYER_NAME as LAYER};
 
 use crate::plan::{RunSpec, Shuffle};
@@ -94,19 +95,8 @@ fn report_value(report: &Path) -> OsString {
 
 /// Where the loader looks for explicit manifests if nothing tells it otherwise, in its order.
 fn loader_folders(env: &[(OsString, OsString)]) -> Vec<PathBuf> {
-    let set = |name| get(env, name).filter(|v| !v.is_empty());
-    let home = set("HOME").map(PathBuf::from);
-    let one = |name, below_home: &str| {
-        set(name).map(PathBuf::from).or_else(|| home.as_ref().map(|h| h.join(below_home))).into_iter()
-    };
-    let many = |name, default: &str| split(set(name).unwrap_or(OsStr::new(default)));
-    one("XDG_CONFIG_HOME", ".config")
-        .chain(many("XDG_CONFIG_DIRS", "/etc/xdg"))
-        .chain([PathBuf::from("/etc")])
-        .chain(one("XDG_DATA_HOME", ".local/share"))
-        .chain(many("XDG_DATA_DIRS", "/usr/local/share:/usr/share"))
-        .map(|folder| folder.join("vulkan/explicit_layer.d"))
-        .collect()
+    let folders = bases(|name| get(env, name).map(OsString::from));
+    folders.into_iter().map(|folder| folder.join("vulkan/explicit_layer.d")).collect()
 }
 
 fn other_layers(value: &OsStr) -> Vec<PathBuf> {
@@ -228,6 +218,7 @@ mod tests {
                 "/m",
                 "/h/.config/vulkan/explicit_layer.d",
                 "/etc/xdg/vulkan/explicit_layer.d",
+                "/usr/local/etc/vulkan/explicit_layer.d",
                 "/etc/vulkan/explicit_layer.d",
                 "/h/.local/share/vulkan/explicit_layer.d",
                 "/d1/vulkan/explicit_layer.d",

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// The longest that a child may take unless a test says otherwise.
+/// The longest that a child may take on a machine that has nothing else to do, unless a test says otherwise.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Variables that children inherit; everything else is set by tests.
@@ -38,6 +38,19 @@ pub struct Ended {
     pub stdout: String,
     /// Standard error, likewise.
     pub stderr: String,
+}
+
+/// How many processes share a processor here, 1 where there is room: a limit that is right on an idle machine is wrong by
+/// this on one that has other work.
+fn crowding() -> f64 {
+    let processors = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    crowding_of(&std::fs::read_to_string("/proc/loadavg").unwrap_or_default(), processors)
+}
+
+/// The same from the text of `/proc/loadavg`, of which the last minute counts.
+fn crowding_of(load: &str, processors: usize) -> f64 {
+    let load: f64 = load.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0);
+    (load / processors as f64).clamp(1.0, 20.0)
 }
 
 impl Child {
@@ -133,7 +146,10 @@ impl Child {
         let status = loop {
             match child.try_wait() {
                 Ok(Some(status)) => break status,
-                Ok(None) if started.elapsed() > self.limit => {
+                Ok(None)
+                    if started.elapsed() > self.limit
+                        && started.elapsed() > self.limit.mul_f64(crowding()) =>
+                {
                     // It may have ended in this very moment; the panic below is right all the same.
                     let _ = child.kill();
                     let _ = child.wait();
@@ -216,5 +232,18 @@ impl Ended {
     /// When it is none.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("no JSON ({e}): {}", self.transcript()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::crowding_of;
+
+    #[test]
+    fn limits_are_longer_where_processes_share_a_processor() {
+        assert_eq!(crowding_of("0.30 2.10 3.00 1/160 7\n", 2), 1.0);
+        assert_eq!(crowding_of("9.00 2.10 3.00 9/160 7\n", 2), 4.5);
+        assert_eq!(crowding_of("999.00 2 3 9/160 7\n", 2), 20.0);
+        assert_eq!(crowding_of("", 2), 1.0, "a system that does not say");
     }
 }

@@ -80,21 +80,7 @@ impl<L: Fn(&str) -> Option<OsString>> Search<L> {
 
     /// The folders that hold a `vulkan` folder.
     pub fn bases(&self) -> Vec<PathBuf> {
-        let home = self.text("HOME").map(PathBuf::from);
-        let user = |variable: &str, below: &str| match self.text(variable) {
-            Some(folder) => Some(PathBuf::from(folder)),
-            None => home.as_ref().map(|home| home.join(below)),
-        };
-        let shared = |variable: &str, fallback: &str| -> Vec<PathBuf> {
-            let list = self.paths(variable);
-            list.unwrap_or_else(|| std::env::split_paths(fallback).collect())
-        };
-        let mut bases: Vec<PathBuf> = user("XDG_CONFIG_HOME", ".config").into_iter().collect();
-        bases.extend(shared("XDG_CONFIG_DIRS", "/etc/xdg"));
-        bases.extend(["/usr/local/etc", "/etc"].map(PathBuf::from));
-        bases.extend(user("XDG_DATA_HOME", ".local/share"));
-        bases.extend(shared("XDG_DATA_DIRS", "/usr/local/share:/usr/share"));
-        bases
+        crate::bases::bases(&self.lookup)
     }
 
     fn paths(&self, variable: &str) -> Option<Vec<PathBuf>> {
