@@ -10,7 +10,7 @@ layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 // online softmax: what is read of the cache is used for all of its queries. Sixteen invocations share four queries; each
 // has one position's scores of them, and every sixteenth four elements of their results. Every invocation works out
 // largest scores and sums for itself, in one order.
-layout(constant_id = 2) const uint HEAD_DIM = 16;
+layout(constant_id = 10) const uint HEAD_DIM = 16;
 layout(std430, binding = 1) readonly buffer Q { vec4 q[]; }; // [tokens][heads][head_dim / 4]
 #ifdef FLOATS
 layout(std430, binding = 2) readonly buffer Keys { vec4 keys[]; };
@@ -20,8 +20,8 @@ layout(std430, binding = 2) readonly buffer Keys { uvec2 keys[]; };
 layout(std430, binding = 3) readonly buffer Values { uvec2 values[]; };
 #else
 // As batch_kv_write_blocks.comp leaves them.
-layout(constant_id = 6) const uint M = 16;
-layout(constant_id = 8) const uint K = 16;
+layout(constant_id = 45) const uint M = 16;
+layout(constant_id = 47) const uint K = 16;
 layout(std430, binding = 2) readonly buffer Keys { uint keys[]; };
 layout(std430, binding = 3) readonly buffer Values { uint values[]; };
 layout(std430, binding = 4) readonly buffer Order { uint order[]; };

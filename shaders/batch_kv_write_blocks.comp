@@ -8,9 +8,9 @@ layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 // of M positions by K dimensions of keys, of M dimensions by K positions of values, in the device's own order of a block's elements.
 // One invocation for each word of the blocks that hold the batch's positions, along x, and a row of blocks along y: an element's
 // neighbour in a word may be another position's.
-layout(constant_id = 2) const bool VALUES = false;
-layout(constant_id = 6) const uint M = 16;
-layout(constant_id = 8) const uint K = 16;
+layout(constant_id = 48) const bool VALUES = false;
+layout(constant_id = 45) const uint M = 16;
+layout(constant_id = 47) const uint K = 16;
 layout(std430, binding = 1) readonly buffer X { float x[]; };      // [tokens][kv_heads][head_dim]
 layout(std430, binding = 2) readonly buffer Order { uint order[]; }; // the place, row * K + column, of each slot; then slots of places
 layout(std430, binding = 3) buffer Cache { uint cache[]; };

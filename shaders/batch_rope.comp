@@ -5,7 +5,7 @@ layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 #include "include/batch.glsl"
 
 // Rotary position embedding of a batch's queries or keys, tokens along y; otherwise as in rope.comp and rope_neox.comp.
-layout(constant_id = 2) const bool NEOX = false;
+layout(constant_id = 13) const bool NEOX = false;
 layout(std430, binding = 1) readonly buffer Table { vec2 table[]; }; // [context][rope_dim / 2] of (cos, sin)
 layout(std430, binding = 2) readonly buffer X { float x[]; };        // [tokens][heads][head_dim]
 layout(std430, binding = 3) writeonly buffer Result { float result[]; };

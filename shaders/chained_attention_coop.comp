@@ -8,6 +8,7 @@
 #extension GL_NV_cooperative_matrix : require
 #pragma use_vulkan_memory_model
 #define VULKAN_MODEL
+// family: fused_attention
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 
 // fused_attention_coop.comp with no barrier before it: it waits by itself for what the step before hands over.

@@ -9,9 +9,9 @@ layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 
 // Which elements of a first factor of M x K an invocation of the one subgroup has: eight places, row * K + column, each. What
 // fused_attention_coop.comp keeps in its cache is in this order.
-layout(constant_id = 6) const uint M = 16;
-layout(constant_id = 7) const uint N = 8;
-layout(constant_id = 8) const uint K = 16;
+layout(constant_id = 45) const uint M = 16;
+layout(constant_id = 46) const uint N = 8;
+layout(constant_id = 47) const uint K = 16;
 layout(std430, binding = 0) writeonly buffer Result { float result[]; };
 layout(push_constant) uniform Push { uint count; } push; // places in all
 

@@ -2,6 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_memory_scope_semantics : require
+// family: fused_attention
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 
 // Attention of one token in one dispatch; include/fused/attention_step.glsl says what.

@@ -8,6 +8,7 @@
 #extension GL_NV_cooperative_matrix : require
 #pragma use_vulkan_memory_model
 #define VULKAN_MODEL
+// family: fused_attention
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 
 // Attention of one token on cooperative matrices in one dispatch; include/fused/attention_coop.glsl says how.

@@ -1,5 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+// family: activation
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 
 // result = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))), written with one exponential: 1 + tanh(y) is

@@ -1,12 +1,13 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+// family: get_rows
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 
 #include "include/step.glsl"
 
 // Embedding lookup: the row of the table that belongs to the token.
 layout(std430, binding = 0) readonly buffer Step { StepState state; };
-layout(std430, binding = 1) readonly buffer Table { float table[]; };
+layout(std430, binding = 1) readonly buffer Quants { float table[]; };
 layout(std430, binding = 2) writeonly buffer Result { float result[]; };
 layout(push_constant) uniform Push { uint columns; uint first_row; uint rows; } push;
 

@@ -1,5 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+// family: get_rows
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 
 #include "include/half.glsl"

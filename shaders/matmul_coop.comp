@@ -19,13 +19,13 @@ layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 // as floats. A workgroup computes ROWS rows of TOKENS tokens, each of its subgroups SUB_ROWS of SUB_TOKENS. Weights are unpacked
 // to halves, and the vectors come as halves with a power of two each (batch_halves.comp). The build step turns the older
 // extension, which every glslang knows, into VK_KHR_cooperative_matrix.
-layout(constant_id = 2) const uint ROWS = 64;
-layout(constant_id = 3) const uint TOKENS = 64;
-layout(constant_id = 4) const uint SUB_ROWS = 32;
-layout(constant_id = 5) const uint SUB_TOKENS = 32;
-layout(constant_id = 6) const uint M = 16; // what one operation multiplies: M x K with K x N
-layout(constant_id = 7) const uint N = 16;
-layout(constant_id = 8) const uint K = 16;
+layout(constant_id = 1) const uint ROWS = 64;
+layout(constant_id = 42) const uint TOKENS = 64;
+layout(constant_id = 43) const uint SUB_ROWS = 32;
+layout(constant_id = 44) const uint SUB_TOKENS = 32;
+layout(constant_id = 45) const uint M = 16; // what one operation multiplies: M x K with K x N
+layout(constant_id = 46) const uint N = 16;
+layout(constant_id = 47) const uint K = 16;
 layout(constant_id = 9) const uint DEPTH = 32; // columns in shared memory at a time
 #if defined(F32) || defined(F16) || defined(BF16)
 layout(std430, binding = 2) readonly buffer X { uvec4 x[]; }; // [tokens][1 + columns / 8]: scale, then halves

@@ -1,5 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+// family: matvec
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 
 #include "include/half.glsl"
@@ -7,7 +8,7 @@ layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 #include "include/matvec.glsl"
 
 // BF16 weights, four columns (two words) at a time.
-layout(std430, binding = 0) readonly buffer Weights { uvec2 weights[]; };
+layout(std430, binding = 0) readonly buffer Quants { uvec2 weights[]; };
 layout(std430, binding = 1) readonly buffer X { vec4 x[]; };
 layout(std430, binding = 2) writeonly buffer Result { float result[]; };
 

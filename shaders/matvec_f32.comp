@@ -1,11 +1,12 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+// family: matvec
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 
 #include "include/matvec.glsl"
 
 // F32 weights, four columns at a time.
-layout(std430, binding = 0) readonly buffer Weights { vec4 weights[]; };
+layout(std430, binding = 0) readonly buffer Quants { vec4 weights[]; };
 layout(std430, binding = 1) readonly buffer X { vec4 x[]; };
 layout(std430, binding = 2) writeonly buffer Result { float result[]; };
 

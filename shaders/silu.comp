@@ -1,5 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+// family: activation
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 
 // result = x * sigmoid(x). For very negative x the exponential is infinite and the quotient a correct zero.

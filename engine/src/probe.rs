@@ -5,10 +5,10 @@
 
 use std::rc::Rc;
 
-use zinc_shaders as k;
+use zinc_shaders::begin_chain;
 
 use crate::decode::Error;
-use crate::plan::{Dispatch, Plan, Shape, Space, Span, Step, Work};
+use crate::plan::{Plan, Space, Span, Step, Work, kernels};
 use crate::vk::{Device, Levers, Program};
 
 /// Returns true if a dispatch that writes a few words has written them.
@@ -17,16 +17,8 @@ pub fn computes(device: &Rc<Device>) -> Result<bool, Error> {
     let bytes = 4 * u64::from(WORDS);
     let words = Span { space: Space::Arena, offset: 0, bytes };
     let readback = Span { space: Space::Readback, offset: 0, bytes };
-    let dispatch = Dispatch {
-        kernel: &k::BEGIN_CHAIN,
-        shape: Shape { workgroup: WORDS, rows: 1 },
-        bindings: vec![words],
-        push: vec![WORDS / 4],
-        constants: Vec::new(),
-        grid: [1, 1],
-        reach: None,
-        waits: false,
-    };
+    // One workgroup of as many invocations as there are words, each of which writes four, or nothing.
+    let dispatch = kernels::begin_chain(WORDS, WORDS / 4, begin_chain::Bindings { words });
     let plan = Plan {
         steps: vec![
             Step { layer: None, name: "begin_chain", work: Work::Dispatch(dispatch) },

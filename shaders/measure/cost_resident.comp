@@ -5,8 +5,8 @@ layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 
 // The work of cost_stream many times over in one dispatch, with a barrier of one atomic counter between the steps. All
 // workgroups must be resident at once; where they are not, the bounded wait ends and `failed` says so.
-layout(constant_id = 1) const bool BARRIERS = true;
-layout(constant_id = 2) const uint SPINS = 4000000;
+layout(constant_id = 29) const bool BARRIERS = true;
+layout(constant_id = 31) const uint SPINS = 4000000;
 
 layout(set = 0, binding = 0, std430) readonly buffer Source { uvec4 source[]; };
 layout(set = 0, binding = 1, std430) writeonly buffer Sink { uvec4 sink[]; };

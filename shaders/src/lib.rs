@@ -1,16 +1,55 @@
 //! The engine's kernels: GLSL compute shaders, compiled to SPIR-V when this crate is built.
 //!
-//! Each kernel is one static [`Kernel`] with everything that a program needs to make a pipeline of it. They have in
-//! common:
+//! Each kernel is one static [`Kernel`] with everything that a program needs to make a pipeline of it, and each family of kernels
+//! that take the same has a module of types, made from what the compiled shaders say: `softmax::Constants`, `softmax::Push` and
+//! `softmax::Bindings` have a field for everything that `softmax.comp` declares, under the name that it has there, and
+//! `softmax::call` makes a [`Call`] of them. A family of several kernels has a type `Build`, too, whose values they are; what only
+//! some of them take is an `Option`.
+//!
+//! ```
+//! use zinc_shaders::softmax::{Bindings, Constants, Push, call};
+//! let bindings = Bindings { step: "position", scores: "scores", result: "weights" };
+//! let call = call(Constants { workgroup: 64 }, Push { context: 256, window: 256 }, bindings);
+//! assert_eq!((call.constants, call.push), (vec![(0, 64)], vec![256, 256]));
+//! ```
+//!
+//! What a shader takes and a caller leaves out, or calls by another name, does not compile:
+//!
+//! ```compile_fail,E0063
+//! use zinc_shaders::softmax::{Bindings, Constants, Push, call};
+//! let bindings = Bindings { step: "position", scores: "scores", result: "weights" };
+//! let call = call(Constants { workgroup: 64 }, Push { context: 256 }, bindings);
+//! ```
+//!
+//! ```compile_fail,E0560
+//! use zinc_shaders::softmax::{Bindings, Constants, Push, call};
+//! let bindings = Bindings { step: "position", logits: "scores", result: "weights" };
+//! let call = call(Constants { workgroup: 64 }, Push { context: 256, window: 256 }, bindings);
+//! ```
+//!
+//! They have in common:
 //!
 //! * one descriptor set of storage buffers, numbered from 0 without gaps; the plain kernels, one for each operation,
 //!   either read or write each of them, the fused ones may do both to caches and counters;
-//! * specialization constant 0 is the workgroup size along x, a power of two from 4 up; constant 1, in the
-//!   matrix-vector kernels, is the number of rows that one workgroup computes; the fused kernels have more;
+//! * specialization constant 0 is the workgroup size along x, a power of two from 4 up; every other id, too, is of the constant of
+//!   one name in all kernels;
 //! * push constants hold shapes only. What changes from token to token is read from a small buffer, so a recorded
 //!   command buffer serves every token;
 //! * results do not depend on scheduling: no subgroup operations but where there are cooperative matrices, reductions in a
 //!   fixed order, atomics only to count who has arrived and to hand values over. The same device gives the same bits on every run.
+//!
+//! # A new kernel
+//!
+//! 1. Write `name.comp` in this crate's folder. Its first comment says what it computes and becomes the documentation of its static.
+//!    Mark buffers `readonly` or `writeonly` where they are, and give blocks, members and constants the names that Rust
+//!    shall have: of a block `QNorm`, the field is `q_norm`.
+//! 2. Give a constant the id that it has in other shaders, or a new one if there is none of its name: the build says which is free.
+//! 3. A line `// variants: A B-` builds it more than once (`build.rs` says how), a line `// family: other` puts it into the module of
+//!    kernels that take the same.
+//! 4. Make dispatches of it in one function, in `engine/src/plan/kernels/`, and give it cases in `engine/src/ops/`: a test there
+//!    fails as long as it has none.
+
+pub use rspirv::spirv::Capability;
 
 /// What a kernel does with the buffer bound to one of its bindings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,40 +74,6 @@ impl Direction {
     }
 }
 
-/// Capabilities of SPIR-V that some kernels declare and that a device need not have.
-pub mod capability {
-    /// `Shader`: every device has it.
-    pub const SHADER: u32 = 1;
-    /// `Float16`.
-    pub const FLOAT16: u32 = 9;
-    /// `GroupNonUniform`.
-    pub const GROUP_NON_UNIFORM: u32 = 61;
-    /// `GroupNonUniformArithmetic`.
-    pub const GROUP_NON_UNIFORM_ARITHMETIC: u32 = 63;
-    /// `CooperativeMatrixKHR`.
-    pub const COOPERATIVE_MATRIX: u32 = 6022;
-    /// `VulkanMemoryModel`.
-    pub const VULKAN_MEMORY_MODEL: u32 = 5345;
-    /// `VulkanMemoryModelDeviceScope`.
-    pub const VULKAN_MEMORY_MODEL_DEVICE_SCOPE: u32 = 5346;
-    /// `DotProductInput4x8BitPacked`.
-    pub const DOT_PRODUCT_PACKED: u32 = 6018;
-    /// `DotProduct`.
-    pub const DOT_PRODUCT: u32 = 6019;
-    /// All of them.
-    pub const ALL: [u32; 9] = [
-        SHADER,
-        FLOAT16,
-        GROUP_NON_UNIFORM,
-        GROUP_NON_UNIFORM_ARITHMETIC,
-        VULKAN_MEMORY_MODEL,
-        VULKAN_MEMORY_MODEL_DEVICE_SCOPE,
-        DOT_PRODUCT_PACKED,
-        DOT_PRODUCT,
-        COOPERATIVE_MATRIX,
-    ];
-}
-
 /// One compute shader.
 #[derive(Debug)]
 pub struct Kernel {
@@ -78,8 +83,10 @@ pub struct Kernel {
     pub bindings: &'static [Direction],
     /// Size of the push-constant block in bytes.
     pub push_bytes: u32,
-    /// Capabilities that the module declares; see [`capability`].
-    pub capabilities: &'static [u32],
+    /// Its specialization constants, by id.
+    pub constants: &'static [Constant],
+    /// Capabilities that the module declares.
+    pub capabilities: &'static [Capability],
     /// The module; its entry point is `main`.
     pub spirv: &'static [u32],
 }
@@ -100,10 +107,70 @@ impl PartialEq for Kernel {
 
 impl Eq for Kernel {}
 
-/// Specialization constant of the workgroup size along x.
-pub const WORKGROUP_SIZE_ID: u32 = 0;
-/// Specialization constant of the rows that one workgroup of a matrix-vector kernel computes.
-pub const ROWS_ID: u32 = 1;
+/// A specialization constant of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Constant {
+    /// Its id, which has this name in all kernels.
+    pub id: u32,
+    /// Its name in GLSL; `WORKGROUP` is the workgroup's size along x.
+    pub name: &'static str,
+    /// The bits of the shader's own value.
+    pub default: u32,
+}
+
+/// The kernels of a family: they take the same, but for what only some of them have.
+pub trait Build: Copy + 'static {
+    /// All of them.
+    const ALL: &'static [Self];
+
+    /// The kernel.
+    fn kernel(self) -> &'static Kernel;
+
+    /// The one of this name.
+    fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|build| build.kernel().name == name)
+    }
+}
+
+/// A kernel with all that it takes; made by the function `call` of its family's module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Call<B> {
+    /// The kernel.
+    pub kernel: &'static Kernel,
+    /// Id and bits of each of its specialization constants, by id.
+    pub constants: Vec<(u32, u32)>,
+    /// Push constants, as 32-bit words.
+    pub push: Vec<u32>,
+    /// What is bound to each binding, in order.
+    pub bindings: Vec<B>,
+}
+
+impl<B> Call<B> {
+    fn new(
+        kernel: &'static Kernel,
+        constants: Vec<(u32, u32)>,
+        push: Vec<u32>,
+        bindings: impl IntoIterator<Item = Option<B>>,
+    ) -> Self {
+        let bindings: Vec<B> = bindings.into_iter().flatten().collect();
+        let declared = kernel.constants.iter().map(|constant| constant.id);
+        assert!(constants.iter().map(|c| c.0).eq(declared), "{}: {constants:?}", kernel.name);
+        assert_eq!(bindings.len(), kernel.bindings.len(), "bindings of {}", kernel.name);
+        Self { kernel, constants, push, bindings }
+    }
+
+    /// Invocations in a workgroup.
+    pub fn workgroup(&self) -> u32 {
+        self.constants.first().map_or(1, |constant| constant.1)
+    }
+
+    /// The same with other things bound.
+    pub fn map<C>(self, bound: impl FnMut(B) -> C) -> Call<C> {
+        let Self { kernel, constants, push, bindings } = self;
+        Call { kernel, constants, push, bindings: bindings.into_iter().map(bound).collect() }
+    }
+}
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
@@ -223,22 +290,35 @@ mod tests {
         assert_eq!(SCORES.push_bytes, 24);
     }
 
+    /// What the engine asks of a device before it uses a kernel.
+    const KNOWN: [Capability; 9] = [
+        Capability::Shader,
+        Capability::Float16,
+        Capability::GroupNonUniform,
+        Capability::GroupNonUniformArithmetic,
+        Capability::VulkanMemoryModel,
+        Capability::VulkanMemoryModelDeviceScope,
+        Capability::DotProductInput4x8BitPacked,
+        Capability::DotProduct,
+        Capability::CooperativeMatrixKHR,
+    ];
+
     #[test]
     fn every_capability_is_a_known_one_and_plain_kernels_need_none_but_shader() {
         for kernel in KERNELS {
-            let known = kernel.capabilities.iter().all(|c| capability::ALL.contains(c));
+            let known = kernel.capabilities.iter().all(|c| KNOWN.contains(c));
             assert!(known, "{} declares {:?}", kernel.name, kernel.capabilities);
             let product = ["fused_matvec", "chained_matvec"].iter().any(|n| kernel.name.starts_with(n));
             let dots = product && !kernel.name.ends_with("_plain");
             let matrices = kernel.name.contains("coop");
             assert_eq!(
                 matrices,
-                kernel.capabilities.contains(&capability::COOPERATIVE_MATRIX),
+                kernel.capabilities.contains(&Capability::CooperativeMatrixKHR),
                 "{}",
                 kernel.name
             );
             if !dots && !matrices && !kernel.name.starts_with("persistent") {
-                assert_eq!(kernel.capabilities, [capability::SHADER], "{}", kernel.name);
+                assert_eq!(kernel.capabilities, [Capability::Shader], "{}", kernel.name);
             }
         }
     }

@@ -61,7 +61,7 @@ fn every_kernel_on_cooperative_matrices_agrees_with_the_reference() {
     let ops = run(&oracles, &[&["ops"], &only[..]].concat(), &Between::Nothing);
     let cases = ops["cases"].as_array().unwrap();
     let kernels = zinc_shaders::KERNELS.iter().filter(|kernel| {
-        kernel.capabilities.contains(&zinc_shaders::capability::COOPERATIVE_MATRIX)
+        kernel.capabilities.contains(&zinc_shaders::Capability::CooperativeMatrixKHR)
             // It says how the device deals a matrix out, which all cases of attention build upon.
             && kernel.name != "coop_places"
     });

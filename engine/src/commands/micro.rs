@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use zinc_shaders as k;
+use zinc_shaders::stream;
 
 use super::{
     device_line, identity, model_line, open_device_by, open_model, parse, print_json, print_text, progress,
@@ -17,7 +17,7 @@ use crate::decode::{self, Session, Setup};
 use crate::error::Error;
 use crate::levers::parse_tuning;
 use crate::model::Model;
-use crate::plan::{Dispatch, Fusion, Plan, Shape, Space, Span, Step, Work};
+use crate::plan::{Fusion, Plan, Space, Span, Step, Work, kernels};
 use crate::results::{self, MicroRow, MicroTuning, SCHEMA, Spread};
 use crate::vk::{Buffer, Device, Levers, Program};
 
@@ -114,18 +114,10 @@ fn peak(device: &Rc<Device>, weights: &[Rc<Buffer>], reps: u32) -> Result<f64, E
         weights.iter().enumerate().max_by_key(|(_, b)| b.bytes()).expect("a model has weights");
     let bytes = largest.bytes().min(limits.range) / 16 * 16;
     let count = (bytes / 16) as u32;
-    let groups = count.div_ceil(16 * WORKGROUP).clamp(1, limits.grid[0]);
+    let groups = kernels::stream_groups(WORKGROUP, count).clamp(1, limits.grid[0]);
     let result = Span { space: Space::Arena, offset: 0, bytes: u64::from(4 * groups * WORKGROUP) };
-    let dispatch = Dispatch {
-        kernel: &k::STREAM,
-        shape: Shape { workgroup: WORKGROUP, rows: 1 },
-        bindings: vec![Span { space: Space::Weights(index as u32), offset: 0, bytes }, result],
-        push: vec![count],
-        constants: Vec::new(),
-        grid: [groups, 1],
-        reach: None,
-        waits: false,
-    };
+    let x = Span { space: Space::Weights(index as u32), offset: 0, bytes };
+    let dispatch = kernels::stream(WORKGROUP, count, groups, stream::Bindings { x, result });
     let plan = Plan {
         steps: vec![Step { layer: None, name: "stream", work: Work::Dispatch(dispatch) }],
         buffers: vec![(Space::Arena, result.bytes)],
@@ -192,7 +184,7 @@ fn fused(
     for (i, step) in program.plan().steps.iter().enumerate() {
         let Work::Dispatch(d) = &step.work else { continue };
         let grid = d.grid_at(args.depth + 1);
-        let shape = format!("{}x{} of {}", grid[0], grid[1], d.shape.workgroup);
+        let shape = format!("{}x{} of {}", grid[0], grid[1], d.call.workgroup());
         match kinds.iter_mut().find(|kind| kind.0 == step.name && kind.1 == shape) {
             Some(kind) => kind.2.push(i),
             None => kinds.push((step.name, shape, vec![i])),

@@ -309,7 +309,7 @@ fn rows(plan: &Plan, each: &[f64]) -> Vec<ProfileRow> {
     for (step, us) in plan.steps.iter().zip(each) {
         let (kernel, shape) = match &step.work {
             Work::Dispatch(d) => {
-                (d.kernel.name, format!("{}x{} of {}", d.grid[0], d.grid[1], d.shape.workgroup))
+                (d.call.kernel.name, format!("{}x{} of {}", d.grid[0], d.grid[1], d.call.workgroup()))
             }
             Work::Copy { to, .. } => ("copy", format!("{} bytes", to.bytes)),
         };

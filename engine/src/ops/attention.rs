@@ -5,15 +5,17 @@
 
 use std::rc::Rc;
 
-use zinc_shaders as k;
+use zinc_shaders::{angles, coop_places, fused_attention};
 
-use super::Case;
-use super::cases::{FLIP, Maker, U, bytes, some};
+use super::cases::{Maker, SIGN, U, input, some};
 use super::fused::EPSILON;
+use super::{Case, Input};
 use crate::decode;
+use crate::model::Pairing;
+use crate::plan::kernels::{self, Arithmetic, Heads, Waiting};
 use crate::plan::{
-    CoopAttention, Cooperative, Fragment, Limits, Shape, Shapes, Tuning, attention_shape, block_order_words,
-    fitting_attention, key_positions,
+    CoopAttention, Cooperative, Dispatch, Fragment, Limits, Shapes, Tuning, attention_shape,
+    block_order_words, fitting_attention,
 };
 use crate::reference;
 use crate::vk::Device;
@@ -21,20 +23,40 @@ use crate::vk::Device;
 /// A cache in blocks that are factors, in the order in which the device's invocations have their elements: of M positions by K
 /// dimensions of keys, of M dimensions by K positions of values.
 pub(super) struct Blocks {
-    pub(super) m: usize,
-    pub(super) k: usize,
+    pub(super) fragment: Fragment,
+    m: usize,
+    k: usize,
     /// The places of slots, then the slots of places.
     order: Vec<u32>,
 }
 
 impl Blocks {
     pub(super) fn new(fragment: Fragment, places: &[u32]) -> Self {
-        Self { m: fragment.m as usize, k: fragment.k as usize, order: block_order_words(places) }
+        Self { fragment, m: fragment.m as usize, k: fragment.k as usize, order: block_order_words(places) }
     }
 
     /// The table that kernels read.
-    pub(super) fn order(&self) -> Vec<u8> {
-        bytemuck::cast_slice(&self.order).to_vec()
+    pub(super) fn order(&self) -> Input {
+        Input::from(&self.order[..])
+    }
+
+    /// Keys or values of so many heads, positions and dimensions, as the attention of halves reads them, in blocks.
+    pub(super) fn moved(&self, halves: &[u8], values: bool, [heads, positions, dim]: [usize; 3]) -> Vec<u8> {
+        let context = positions.next_multiple_of(self.m);
+        let mut moved = vec![0; 2 * heads * dim * context];
+        for h in 0..heads {
+            for (t, d) in (0..positions).flat_map(|t| (0..dim).map(move |d| (t, d))) {
+                let (from, to) = match values {
+                    false => {
+                        let from = ((h * dim / 8 + d / 8) * positions + t) * 8 + d % 8;
+                        (from, self.key((context, dim), h, t, d))
+                    }
+                    true => ((h * positions + t) * dim + d, self.value((context, dim), h, t, d)),
+                };
+                moved[2 * to..][..2].copy_from_slice(&halves[2 * from..][..2]);
+            }
+        }
+        moved
     }
 
     fn at(&self, block: usize, place: usize) -> usize {
@@ -90,8 +112,9 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
         attention(2, 2, 16, 32768, 32767),
     ];
     cases.extend([(32, 5), (1, 0), (67, 9)].map(|(pairs, position)| maker.angles(pairs, position)));
-    cases.extend(all.iter().map(|a| maker.attend(a, None)));
-    cases.extend(all.iter().map(|a| maker.attend(a, None)).map(chained));
+    for chained in [false, true] {
+        cases.extend(all.iter().map(|a| maker.attend(a, None, chained)));
+    }
     let (Cooperative::Has(Shapes { attention: Some(fragment), .. }), Some(places)) =
         (maker.cooperative, maker.places.clone())
     else {
@@ -105,24 +128,12 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
         attention(2, 1, 256, 300, 255),
         attention(3, 3, 64, 128, 0),
     ];
-    for a in all.iter().chain(&more) {
-        let coop = CoopAttention::new(a.heads / a.kv_heads, a.head_dim, fragment, &tuning, &limits);
-        cases.extend(coop.map(|coop| maker.attend(a, Some((&coop, &places)))));
+    for chained in [false, true] {
+        for a in all.iter().chain(&more) {
+            let coop = CoopAttention::new(a.heads / a.kv_heads, a.head_dim, fragment, &tuning, &limits);
+            cases.extend(coop.map(|coop| maker.attend(a, Some((&coop, &places)), chained)));
+        }
     }
-    for a in all.iter().chain(&more) {
-        let coop = CoopAttention::new(a.heads / a.kv_heads, a.head_dim, fragment, &tuning, &limits);
-        cases.extend(coop.map(|coop| chained(maker.attend(a, Some((&coop, &places))))));
-    }
-}
-
-/// The same as a step of a chain, whose values are all there.
-fn chained(mut case: Case) -> Case {
-    case.kernel = match *case.kernel == k::FUSED_ATTENTION {
-        true => &k::CHAINED_ATTENTION,
-        false => &k::CHAINED_ATTENTION_COOP,
-    };
-    case.inputs.push(vec![0; 4]);
-    case
 }
 
 /// A case for heads of this size, with what a model may ask of the kernel: norms, rotation, several splits, a tile that is not full.
@@ -153,31 +164,23 @@ pub(super) fn probe(
         halves: true,
         window: context,
     };
-    maker.attend(&attend, Some((coop, places)))
+    maker.attend(&attend, Some((coop, places)), false)
 }
 
 /// The place, row * k + column, of each element of a first factor in the order of invocations, eight of each; none where the
 /// device does not deal them out like that.
 pub(super) fn places(device: &Rc<Device>, fragment: Fragment) -> Result<Option<Vec<u32>>, decode::Error> {
-    let Fragment { m, n, k: depth, subgroup } = fragment;
-    let case = Case {
-        output: None,
-        kernel: &k::COOP_PLACES,
-        shape: Shape { workgroup: subgroup, rows: 1 },
-        label: String::new(),
-        step: vec![0, 0],
-        inputs: Vec::new(),
-        push: vec![8 * subgroup],
-        grid: [1, 1],
-        // Whatever it says: it is asked.
-        expected: vec![None; 8 * subgroup as usize],
-        control: (0, 0, 0),
-        constants: vec![(6, m), (7, n), (8, depth)],
-    };
+    let Fragment { m, n, k, subgroup } = fragment;
+    let count = 8 * subgroup;
+    let constants = coop_places::Constants { workgroup: subgroup, m, n, k };
+    let bindings = coop_places::Bindings { result: Input::Result };
+    let call = coop_places::call(constants, coop_places::Push { count }, bindings);
+    // Whatever it says: it is asked.
+    let case = Case::new(String::new(), Dispatch::new(call, [1, 1]), vec![None; count as usize]);
     let mut found = super::execute(device, &case, false)?;
     found.truncate(case.expected.len());
     let places: Vec<u32> = found.into_iter().map(|bits| f32::from_bits(bits) as u32).collect();
-    Ok(is_whole(&places, m * depth).then_some(places))
+    Ok(is_whole(&places, m * k).then_some(places))
 }
 
 /// Whether each of so many places is there once.
@@ -191,23 +194,18 @@ impl Maker {
     fn angles(&mut self, pairs: u32, position: u32) -> Case {
         let table = self.floats(2 * (pairs * (position + 2)) as usize);
         let row = &table[2 * (pairs * position) as usize..][..2 * pairs as usize];
-        let workgroup = self.tuning.element;
-        Case {
-            output: None,
-            kernel: &k::ANGLES,
-            shape: Shape { workgroup, rows: 1 },
-            label: format!("pairs={pairs} position={position}"),
-            step: vec![position, 0],
-            expected: row.iter().map(|v| some(f64::from(*v), f64::MIN_POSITIVE)).collect(),
-            inputs: vec![bytes(&table)],
-            push: vec![pairs],
-            grid: [pairs.div_ceil(workgroup), 1],
-            constants: Vec::new(),
-            control: (0, (8 * pairs * position) as usize + 3, FLIP),
-        }
+        let expected = row.iter().map(|v| some(f64::from(*v), f64::MIN_POSITIVE)).collect();
+        let bindings = angles::Bindings {
+            step: Input::Step(vec![position, 0]),
+            table: input(&table).flipped((8 * pairs * position) as usize + SIGN),
+            result: Input::Result,
+        };
+        let dispatch = kernels::angles(self.tuning.element, pairs, bindings);
+        Case::new(format!("pairs={pairs} position={position}"), dispatch, expected)
     }
 
-    fn attend(&mut self, a: &Attend, coop: Option<(&CoopAttention, &[u32])>) -> Case {
+    /// With float arithmetic or on cooperative matrices; as a step of a chain, all of whose values are there, or by itself.
+    fn attend(&mut self, a: &Attend, coop: Option<(&CoopAttention, &[u32])>, chained: bool) -> Case {
         let (dim, group) = (a.head_dim as usize, (a.heads / a.kv_heads) as usize);
         let (q_dim, kv_dim) = (a.heads as usize * dim, a.kv_heads as usize * dim);
         // Where it is read in blocks, the cache has room for whole tiles.
@@ -299,65 +297,56 @@ impl Maker {
         }
 
         let t = self.tuning.fused;
-        let head = vec![
-            (10, a.head_dim),
-            (11, group as u32),
-            (12, a.rope_dim),
-            (13, a.halves.into()),
-            (14, a.norm.into()),
-            (15, t.tile),
-            (38, key_positions(group as u32, &t)),
-        ];
-        let (kernel, threads, splits, constants) = if let Some((coop, _)) = coop {
-            let splits = coop.splits(a.kv_heads, a.context, &t);
-            (&k::FUSED_ATTENTION_COOP, coop.threads, splits, coop.constants(&head))
+        let group = group as u32;
+        let (arithmetic, splits) = if let Some((coop, _)) = coop {
+            (Arithmetic::Matrices(*coop), coop.splits(a.kv_heads, a.context, &t))
         } else {
             // Where it does not fit at all, the case says so.
-            let shape = fitting_attention(group as u32, a.head_dim, &t, &self.limits)
-                .unwrap_or_else(|| attention_shape(group as u32, a.head_dim, t.attention_threads, &t));
+            let shape = fitting_attention(group, a.head_dim, &t, &self.limits)
+                .unwrap_or_else(|| attention_shape(group, a.head_dim, t.attention_threads, &t));
             let splits = (t.attention_groups / a.kv_heads).clamp(1, a.context.div_ceil(t.tile));
-            (&k::FUSED_ATTENTION, shape.threads, splits, head)
+            (Arithmetic::Floats { threads: shape.threads }, splits)
         };
         let bits = |v: &[half::f16]| v.iter().flat_map(|h| h.to_le_bytes()).collect::<Vec<u8>>();
-        let parts = vec![0u8; 4 * (a.heads * splits * (a.head_dim + 4)) as usize];
-        Case {
-            output: None,
-            kernel,
-            shape: Shape { workgroup: threads, rows: 1 },
-            label: format!(
-                "heads={} kv_heads={} head_dim={dim} context={} position={position} norm={} window={}",
-                a.heads, a.kv_heads, a.context, a.norm, a.window
-            ),
-            step: vec![a.position, 0],
-            inputs: vec![
-                match coop {
-                    None => bytes(&table),
-                    Some(_) => bytes(&table[2 * position * pairs..][..2 * pairs]),
-                },
-                bytes(&qkv),
-                bytes(&q_norm),
-                bytes(&k_norm),
-                bits(&keys),
-                bits(&values),
-                parts,
-                vec![0; 4 * a.kv_heads as usize],
-            ],
-            push: vec![
-                a.heads,
-                a.kv_heads,
-                cached,
-                if a.window >= a.context { cached } else { a.window },
-                scale.to_bits(),
-                EPSILON.to_bits(),
-                splits,
-                q_dim as u32,
-                (q_dim + kv_dim) as u32,
-            ],
-            grid: [a.kv_heads, splits],
-            expected,
-            constants,
-            control: (5, 1, FLIP),
-        }
+        let heads = Heads {
+            head_dim: a.head_dim,
+            group,
+            rope_dim: a.rope_dim,
+            pairing: if a.halves { Pairing::Halves } else { Pairing::Neighbours },
+            qk_norm: a.norm,
+        };
+        let push = fused_attention::Push {
+            heads: a.heads,
+            kv_heads: a.kv_heads,
+            context: cached,
+            window: if a.window >= a.context { cached } else { a.window },
+            scale,
+            epsilon: EPSILON,
+            splits,
+            key_at: q_dim as u32,
+            value_at: (q_dim + kv_dim) as u32,
+        };
+        let own = 2 * position * pairs..2 * (position + 1) * pairs;
+        let bindings = fused_attention::Bindings {
+            step: Input::Step(vec![a.position, 0]),
+            angles: input(if coop.is_some() { &table[own] } else { &table }),
+            qkv: input(&qkv),
+            q_norm: input(&q_norm),
+            k_norm: input(&k_norm),
+            keys: bits(&keys).into(),
+            values: Input::from(bits(&values)).flipped(1),
+            parts: vec![0; 4 * (a.heads * splits * (a.head_dim + 4)) as usize].into(),
+            counters: vec![0; 4 * a.kv_heads as usize].into(),
+            result: Input::Result,
+            chain: chained.then(|| vec![0; 4].into()),
+        };
+        let waiting = chained.then(|| Waiting::new(true));
+        let label = format!(
+            "heads={} kv_heads={} head_dim={dim} context={} position={position} norm={} window={}",
+            a.heads, a.kv_heads, a.context, a.norm, a.window
+        );
+        let dispatch = kernels::attention(&heads, arithmetic, &t, waiting, push, bindings);
+        Case::new(label, dispatch, expected)
     }
 }
 

@@ -4,12 +4,10 @@
 use half::f16;
 use zinc_shaders as k;
 
-use super::Case;
-use super::cases::{FLIP, Maker, U, bytes, some};
+use super::cases::{Maker, SIGN, U, input, some};
 use super::matrices::magnitudes;
-use crate::plan::{
-    CoopTile, CoopTuning, Cooperative, Family, Fragment, Tuning, halves_shape, matmul_dispatch, matmul_shape,
-};
+use super::{Case, Input};
+use crate::plan::{CoopTile, CoopTuning, Cooperative, Fragment, Tuning, kernels};
 use crate::quant::{SUPER_BLOCK, WeightType, dequantize_row};
 use crate::reference;
 
@@ -119,35 +117,25 @@ impl Maker {
                 expected[at] = some(reference::dot(w, x), tolerance);
             }
         }
-        let mut inputs = self.repacked(ty, &data, elements);
-        let scale_input = inputs.len() - 1;
-        let (kernel, shape, constants, grid) = match tile {
+        let (quants, scales) = self.matrix(ty, &data, elements);
+        let (step, result) = (Input::Step(vec![0, tokens]), Input::Result);
+        let dispatch = match &tile {
             None => {
-                let shape = matmul_shape(self.tuning.reduce);
-                let (kernel, grid) = matmul_dispatch(ty, rows, batch, shape);
-                inputs.push(bytes(&x));
-                (kernel, shape, Vec::new(), grid)
+                let push = k::matmul::Push { columns, rows, stride, first };
+                let bindings = k::matmul::Bindings { batch: step, quants, scales, x: input(&x), result };
+                kernels::matmul(ty, self.tuning.reduce, batch, push, bindings)
             }
             Some(tile) => {
                 let words: Vec<u32> = x.chunks_exact(columns as usize).flat_map(halved).collect();
-                inputs.push(bytemuck::cast_slice(&words).to_vec());
-                (Family::MatmulCoop.of(ty), tile.shape(), tile.constants(), tile.grid(rows, batch))
+                let x = Input::from(&words[..]);
+                let push = k::matmul_coop::Push { columns, rows, stride, first };
+                let bindings = k::matmul_coop::Bindings { batch: step, quants, scales, x, result };
+                kernels::matmul_coop(ty, tile, batch, push, bindings)
             }
         };
         let tile = tile.map_or(String::new(), |tile| format!(" {tile}"));
-        Case {
-            output: None,
-            kernel,
-            shape,
-            label: format!("columns={columns} rows={rows} tokens={tokens} batch={batch}{tile}"),
-            step: vec![0, tokens],
-            push: vec![columns, rows, stride, first],
-            grid,
-            expected,
-            constants,
-            control: (scale_input, if ty == WeightType::F32 { 3 } else { 1 }, FLIP),
-            inputs,
-        }
+        let label = format!("columns={columns} rows={rows} tokens={tokens} batch={batch}{tile}");
+        Case::new(label, dispatch, expected)
     }
 
     /// Vectors of very different sizes, and one of zeros: each is brought to the same size, and no bit of it is lost.
@@ -162,18 +150,12 @@ impl Maker {
         // Words are compared as the floats whose bits they are.
         let mut expected: Vec<_> = words.map(|word| some(f64::from(f32::from_bits(word)), 0.0)).collect();
         expected.resize(each * batch as usize, None);
-        Case {
-            output: None,
-            kernel: &k::BATCH_HALVES,
-            shape: halves_shape(self.tuning.reduce, columns),
-            label: format!("columns={columns} tokens={tokens} batch={batch}"),
-            step: vec![0, tokens],
-            inputs: vec![bytes(&x)],
-            push: vec![columns],
-            grid: [batch, 1],
-            expected,
-            constants: Vec::new(),
-            control: (0, 3, FLIP),
-        }
+        let bindings = k::batch_halves::Bindings {
+            batch: Input::Step(vec![0, tokens]),
+            x: input(&x).flipped(SIGN),
+            result: Input::Result,
+        };
+        let dispatch = kernels::batch_halves(self.tuning.reduce, batch, columns, bindings);
+        Case::new(format!("columns={columns} tokens={tokens} batch={batch}"), dispatch, expected)
     }
 }

@@ -7,8 +7,9 @@
 
 use zinc_shaders as k;
 
-use super::{Case, Expected, attention, batch, chain, fused, matrices, prompt, variants};
-use crate::plan::{Cooperative, Limits, Shape, Tuning};
+use super::{Case, Expected, Input, attention, batch, chain, fused, matrices, prompt, variants};
+use crate::model::{Activation, Pairing};
+use crate::plan::{Cooperative, Dispatch, Limits, Tuning, kernels};
 use crate::reference;
 
 pub(super) const U: f64 = 1.0 / 16_777_216.0;
@@ -30,8 +31,8 @@ pub(super) fn all(
     let mut cases = Vec::new();
     matrices::add(&mut maker, &mut cases);
     cases.extend([192, 1, 5, 32, 577, 2560, 14336].map(|count| maker.rms_norm(count)));
-    for kernel in [&k::ADD, &k::MUL] {
-        cases.extend([576, 1, 31, 64, 65, 4099].map(|count| maker.binary(kernel, count)));
+    for build in [k::pairwise::Build::ADD, k::pairwise::Build::MUL] {
+        cases.extend([576, 1, 31, 64, 65, 4099].map(|count| maker.binary(build, count)));
     }
     cases.extend([576, 1, 31, 64, 65, 4099].map(|count| maker.silu(count)));
     let ropes =
@@ -83,6 +84,10 @@ impl Attention {
         )
     }
 
+    fn step(&self) -> Input {
+        Input::Step(vec![self.position, 0])
+    }
+
     /// The positions that are seen.
     fn seen(&self) -> std::ops::RangeInclusive<usize> {
         (self.position + 1).saturating_sub(self.window) as usize..=self.position as usize
@@ -96,10 +101,6 @@ impl Attention {
     fn group(&self, head: usize) -> usize {
         head / (self.heads / self.kv_heads) as usize * self.head_dim as usize
     }
-
-    fn push(&self) -> Vec<u32> {
-        vec![self.heads, self.kv_heads, self.head_dim, self.context]
-    }
 }
 
 pub(super) struct Maker {
@@ -111,8 +112,8 @@ pub(super) struct Maker {
     pub(super) places: Option<Vec<u32>>,
 }
 
-/// Changes the sign of the float (or the top bit of the byte) at this place.
-pub(super) const FLIP: u8 = 0x80;
+/// The last byte of a float, with its sign.
+pub(super) const SIGN: usize = 3;
 
 impl Maker {
     /// Floats between -1 and 1, away from zero so that none is subnormal.
@@ -124,18 +125,6 @@ impl Maker {
         (0..count).map(|_| one(&mut self.rng)).collect()
     }
 
-    pub(super) fn element(&self) -> Shape {
-        Shape { workgroup: self.tuning.element, rows: 1 }
-    }
-
-    pub(super) fn reduce(&self) -> Shape {
-        Shape { workgroup: self.tuning.reduce, rows: 1 }
-    }
-
-    pub(super) fn over_elements(&self, count: u32) -> [u32; 2] {
-        [count.div_ceil(self.tuning.element), 1]
-    }
-
     fn rms_norm(&mut self, count: u32) -> Case {
         let x = self.floats(count as usize);
         let epsilon = 1e-5f32;
@@ -144,64 +133,47 @@ impl Maker {
         // Sum, division (2.5 ULP), epsilon, root (2 + 2.5 ULP, halved before), 1/x (2.5 ULP), product.
         let relative = (summation_depth(count, self.tuning.reduce) + 1.0 + 5.0 + 1.0) / 2.0 + 9.0 + 5.0 + 1.0;
         let value = |x: &f32| some(f64::from(*x) * scale, relative * U * f64::from(x.abs()) * scale);
-        Case {
-            output: None,
-            kernel: &k::RMS_NORM,
-            shape: self.reduce(),
-            label: format!("count={count}"),
-            step: vec![0, 0],
-            expected: x.iter().map(value).collect(),
-            inputs: vec![bytes(&x)],
-            push: vec![count, epsilon.to_bits()],
-            grid: [1, 1],
-            constants: Vec::new(),
-            control: (0, 3, FLIP),
-        }
+        let bindings = k::rms_norm::Bindings { x: input(&x).flipped(SIGN), result: Input::Result };
+        let dispatch = kernels::rms_norm(self.tuning.reduce, k::rms_norm::Push { count, epsilon }, bindings);
+        Case::new(format!("count={count}"), dispatch, x.iter().map(value).collect())
     }
 
-    fn binary(&mut self, kernel: &'static k::Kernel, count: u32) -> Case {
+    fn binary(&mut self, build: k::pairwise::Build, count: u32) -> Case {
         let (a, b) = (self.floats(count as usize), self.floats(count as usize));
         let value = |(a, b): (&f32, &f32)| {
             let (a, b) = (f64::from(*a), f64::from(*b));
-            let exact = if kernel == &k::ADD { a + b } else { a * b };
+            let exact = if build == k::pairwise::Build::ADD { a + b } else { a * b };
             some(exact, 2.0 * U * exact.abs())
         };
-        Case {
-            output: None,
-            kernel,
-            shape: self.element(),
-            label: format!("count={count}"),
-            step: vec![0, 0],
-            expected: a.iter().zip(&b).map(value).collect(),
-            inputs: vec![bytes(&a), bytes(&b)],
-            push: vec![count],
-            grid: self.over_elements(count),
-            constants: Vec::new(),
-            control: (1, 3, FLIP),
-        }
+        let expected = a.iter().zip(&b).map(value).collect();
+        let bindings =
+            k::pairwise::Bindings { a: input(&a), b: input(&b).flipped(SIGN), result: Input::Result };
+        let dispatch = kernels::pairwise(build, self.tuning.element, count, bindings);
+        Case::new(format!("count={count}"), dispatch, expected)
     }
 
     fn silu(&mut self, count: u32) -> Case {
         // From deep in the flat tail to where it is the identity.
         let x: Vec<f32> = self.floats(count as usize).iter().map(|v| v * 60.0).collect();
-        let value = |x: &f32| {
-            let exact = f64::from(*x) / (1.0 + (-f64::from(*x)).exp());
+        self.activation(Activation::Silu, &x, |x| {
+            let exact = x / (1.0 + (-x).exp());
             // exp (3 + 2|x| ULP), addition, division (2.5 ULP).
-            some(exact, (2.0 * (3.0 + 2.0 * f64::from(x.abs())) + 1.0 + 5.0) * U * exact.abs())
-        };
-        Case {
-            output: None,
-            kernel: &k::SILU,
-            shape: self.element(),
-            label: format!("count={count}"),
-            step: vec![0, 0],
-            expected: x.iter().map(value).collect(),
-            inputs: vec![bytes(&x)],
-            push: vec![count],
-            grid: self.over_elements(count),
-            constants: Vec::new(),
-            control: (0, 3, FLIP),
-        }
+            some(exact, (2.0 * (3.0 + 2.0 * x.abs()) + 1.0 + 5.0) * U * exact.abs())
+        })
+    }
+
+    /// The gate's function of each of `x`, which is what `value` says.
+    pub(super) fn activation(
+        &self,
+        function: Activation,
+        x: &[f32],
+        value: impl Fn(f64) -> Option<Expected>,
+    ) -> Case {
+        let count = x.len() as u32;
+        let bindings = k::activation::Bindings { x: input(x).flipped(SIGN), result: Input::Result };
+        let dispatch = kernels::activation(function, self.tuning.element, count, bindings);
+        let expected = x.iter().map(|x| value(f64::from(*x))).collect();
+        Case::new(format!("count={count}"), dispatch, expected)
     }
 
     fn rope(&mut self, heads: u32, head_dim: u32, rope_dim: u32, position: u32) -> Case {
@@ -228,19 +200,22 @@ impl Maker {
                 expected.push(some(a * sin + b * cos, 3.0 * U * ((a * sin).abs() + (b * cos).abs())));
             }
         }
-        Case {
-            output: None,
-            kernel: &k::ROPE,
-            shape: self.element(),
-            label: format!("heads={heads} head_dim={head_dim} rope_dim={rope_dim} position={position}"),
-            step: vec![position, 0],
-            inputs: vec![bytes(&table), bytes(&x)],
-            push: vec![heads, head_dim, rope_dim],
-            grid: self.over_elements(heads * head_dim / 2),
-            expected,
-            constants: Vec::new(),
-            control: (1, 3, FLIP),
-        }
+        let label = format!("heads={heads} head_dim={head_dim} rope_dim={rope_dim} position={position}");
+        let dispatch = self.rope_of(Pairing::Neighbours, [heads, head_dim, rope_dim], position, &table, &x);
+        Case::new(label, dispatch, expected)
+    }
+
+    pub(super) fn rope_of(
+        &self,
+        pairing: Pairing,
+        [heads, head_dim, rope_dim]: [u32; 3],
+        position: u32,
+        table: &[f32],
+        x: &[f32],
+    ) -> Dispatch<Input> {
+        let (step, x) = (Input::Step(vec![position, 0]), input(x).flipped(SIGN));
+        let bindings = k::rope::Bindings { step, table: input(table), x, result: Input::Result };
+        kernels::rope(pairing, self.tuning.element, k::rope::Push { heads, head_dim, rope_dim }, bindings)
     }
 
     fn kv_write(&mut self, count: u32, position: u32, context: u32) -> Case {
@@ -249,19 +224,10 @@ impl Maker {
         for (slot, v) in expected[(position * count) as usize..].iter_mut().zip(&x) {
             *slot = some(f64::from(*v), 0.0);
         }
-        Case {
-            output: None,
-            kernel: &k::KV_WRITE,
-            shape: self.element(),
-            label: format!("count={count} context={context} position={position}"),
-            step: vec![position, 0],
-            inputs: vec![bytes(&x)],
-            push: vec![count],
-            grid: self.over_elements(count),
-            expected,
-            constants: Vec::new(),
-            control: (0, 3, FLIP),
-        }
+        let (step, x) = (Input::Step(vec![position, 0]), input(&x).flipped(SIGN));
+        let bindings = k::kv_write::Bindings { step, x, cache: Input::Result };
+        let dispatch = kernels::kv_write(self.tuning.element, count, bindings);
+        Case::new(format!("count={count} context={context} position={position}"), dispatch, expected)
     }
 
     fn scores(&mut self, a: &Attention) -> Case {
@@ -279,21 +245,11 @@ impl Maker {
                 expected[head * a.context as usize + t] = some(reference::dot(q, key) * factor, tolerance);
             }
         }
-        let mut push = a.push();
-        push.extend([scale.to_bits(), a.window]);
-        Case {
-            output: None,
-            kernel: &k::SCORES,
-            shape: self.element(),
-            label: a.label(),
-            step: vec![a.position, 0],
-            inputs: vec![bytes(&q), bytes(&keys)],
-            push,
-            grid: [a.context.div_ceil(self.tuning.element), a.heads],
-            expected,
-            constants: Vec::new(),
-            control: (1, 3, FLIP),
-        }
+        let &Attention { heads, kv_heads, head_dim, context, window, .. } = a;
+        let push = k::scores::Push { heads, kv_heads, head_dim, context, scale, window };
+        let (q, keys) = (input(&q), input(&keys).flipped(SIGN));
+        let bindings = k::scores::Bindings { step: a.step(), q, keys, result: Input::Result };
+        Case::new(a.label(), kernels::scores(self.tuning.element, push, bindings), expected)
     }
 
     fn softmax(&mut self, a: &Attention) -> Case {
@@ -313,19 +269,10 @@ impl Maker {
                 expected[head * a.context as usize + t] = some(*p, tolerance);
             }
         }
-        Case {
-            output: None,
-            kernel: &k::SOFTMAX,
-            shape: self.reduce(),
-            label: a.label(),
-            step: vec![a.position, 0],
-            inputs: vec![bytes(&scores)],
-            push: vec![a.context, a.window],
-            grid: [a.heads, 1],
-            expected,
-            constants: Vec::new(),
-            control: (0, 3, FLIP),
-        }
+        let push = k::softmax::Push { context: a.context, window: a.window };
+        let scores = input(&scores).flipped(SIGN);
+        let bindings = k::softmax::Bindings { step: a.step(), scores, result: Input::Result };
+        Case::new(a.label(), kernels::softmax(self.tuning.reduce, a.heads, push, bindings), expected)
     }
 
     fn weighted_sum(&mut self, a: &Attention) -> Case {
@@ -341,19 +288,12 @@ impl Maker {
                 expected.push(some(sum, (f64::from(a.position) + 2.0) * U * absolute));
             }
         }
-        Case {
-            output: None,
-            kernel: &k::WEIGHTED_SUM,
-            shape: self.element(),
-            label: a.label(),
-            step: vec![a.position, 0],
-            inputs: vec![bytes(&probabilities), bytes(&values)],
-            push: [a.push(), vec![a.window]].concat(),
-            grid: self.over_elements(a.heads * a.head_dim),
-            expected,
-            constants: Vec::new(),
-            control: (1, 3, FLIP),
-        }
+        let &Attention { heads, kv_heads, head_dim, context, window, .. } = a;
+        let push = k::weighted_sum::Push { heads, kv_heads, head_dim, context, window };
+        let (probabilities, values) = (input(&probabilities), input(&values).flipped(SIGN));
+        let bindings =
+            k::weighted_sum::Bindings { step: a.step(), probabilities, values, result: Input::Result };
+        Case::new(a.label(), kernels::weighted_sum(self.tuning.element, push, bindings), expected)
     }
 }
 
@@ -368,6 +308,7 @@ pub(super) fn some(value: f64, tolerance: f64) -> Option<Expected> {
     Some(Expected::Near { value, tolerance })
 }
 
-pub(super) fn bytes(values: &[f32]) -> Vec<u8> {
-    bytemuck::cast_slice(values).to_vec()
+/// Floats as a kernel reads them.
+pub(super) fn input(values: &[f32]) -> Input {
+    Input::from(values)
 }

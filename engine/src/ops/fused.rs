@@ -4,11 +4,12 @@
 //! rule, so that the tolerance is still one of roundings: of what the kernel adds up, and, where an activation lies
 //! nearly in the middle between two steps, of the step.
 
-use zinc_shaders as k;
+use zinc_shaders::fused_matvec::{Bindings, Push};
 
-use super::Case;
-use super::cases::{FLIP, Maker, U, bytes, some};
-use crate::plan::{Crew, Cut as Work, Shape, Tiling, chained_tiling};
+use super::cases::{Maker, SIGN, U, input, some};
+use super::{Case, Expected, Input};
+use crate::plan::kernels::{self, Waiting};
+use crate::plan::{Crew, Cut as Work, Tiling, chained_tiling};
 use crate::quant::{SUPER_BLOCK, WeightType, dequantize_row};
 use crate::reference;
 
@@ -71,8 +72,33 @@ fn quantised(x: &[f32]) -> (Vec<f64>, Vec<f64>) {
 
 pub(super) const EPSILON: f32 = 1e-5;
 
+/// What a case of a fused product is made of.
+pub(super) struct Parts {
+    product: kernels::Product,
+    tiling: Tiling,
+    push: Push,
+    pub(super) bindings: Bindings<Input>,
+    pub(super) label: String,
+    pub(super) expected: Vec<Option<Expected>>,
+}
+
+impl Parts {
+    /// The case, of a chain if it waits.
+    pub(super) fn case(self, waiting: Option<Waiting>) -> Case {
+        let dispatch = kernels::product(self.product, &self.tiling, waiting, self.push, self.bindings);
+        Case::new(self.label, dispatch, self.expected)
+    }
+}
+
 impl Maker {
-    pub(super) fn product(&mut self, p: &Product) -> Option<Case> {
+    fn product(&mut self, p: &Product) -> Option<Case> {
+        let waiting = p.chained.then(|| Waiting::new(true));
+        let mut parts = self.product_parts(p)?;
+        parts.bindings.x.flip(SIGN);
+        Some(parts.case(waiting))
+    }
+
+    pub(super) fn product_parts(&mut self, p: &Product) -> Option<Parts> {
         let &Product { ty, columns, rows, norm, epilogue, bias, .. } = p;
         let gated = epilogue >= 2;
         let tuning = self.tuning.fused;
@@ -147,49 +173,51 @@ impl Maker {
             })
             .collect();
 
-        let mut inputs = self.repacked(ty, &blocks, elements);
-        if inputs.len() == 1 {
-            inputs.push(bytes(&[0.0; 4])); // no scales
-        }
         let per_matrix = u64::from(columns) * u64::from(rows);
-        let quants_b = if gated { (ty.quant_bytes(per_matrix) / 16) as u32 } else { 0 };
+        let (mut quants, mut scales) = self.repacked(ty, &blocks, elements);
         if gated && ty.is_quantized() {
             // Two matrices, each repacked by itself: their scales lie one behind the other, from a whole word on.
-            let half = blocks.len() / 2;
-            let parts = [&blocks[..half], &blocks[half..]].map(|b| self.repacked(ty, b, per_matrix as usize));
-            inputs = (0..2).map(|i| [parts[0][i].clone(), parts[1][i].clone()].concat()).collect();
+            let (first, second) = blocks.split_at(blocks.len() / 2);
+            let [a, b] = [first, second].map(|half| self.repacked(ty, half, per_matrix as usize));
+            quants = [a.0, b.0].concat();
+            scales = a.1.zip(b.1).map(|(a, b)| [a, b].concat());
         }
+        let quants_b = if gated { (ty.quant_bytes(per_matrix) / 16) as u32 } else { 0 };
         let scales_b = if gated && ty.is_quantized() { (ty.scale_bytes(per_matrix) / 4) as u32 } else { 0 };
-        inputs.extend([bytes(&x), bytes(&weight), bytes(&residual), bytes(&biases)]);
-        let plain = if p.native || !ty.is_quantized() { "" } else { "_plain" };
-        let stem = if p.chained { "chained_matvec" } else { "fused_matvec" };
-        let name = format!("{stem}_{}{plain}", ty.to_string().to_lowercase());
-        if p.chained {
-            inputs.push(vec![0; 4]);
-        }
-        let push = vec![rows, rows, rows, 0, quants_b, 0, 0, scales_b, 0, 0, 0, 0, 0, 0, EPSILON.to_bits()];
-        Some(Case {
-            output: None,
-            kernel: k::Kernel::by_name(&name).expect("each format has a fused kernel"),
-            shape: Shape { workgroup: tiling.threads, rows: tiling.rows },
-            label: format!("columns={columns} rows={rows} norm={norm} epilogue={epilogue} bias={bias}"),
-            step: vec![0, 0],
-            inputs,
+        let push = Push {
+            rows_a: rows,
+            rows_ab: rows,
+            rows,
+            quants_a: 0,
+            quants_b,
+            quants_c: 0,
+            scales_a: 0,
+            scales_b,
+            scales_c: 0,
+            bias_a: 0,
+            bias_b: 0,
+            bias_c: 0,
+            gap_b: 0,
+            gap_c: 0,
+            epsilon: EPSILON,
+        };
+        let bindings = Bindings {
+            weights: quants.into(),
+            scales: scales.unwrap_or_else(|| vec![0; 16]).into(),
+            x: input(&x),
+            norm: input(&weight),
+            residual: input(&residual),
+            bias: input(&biases),
+            result: Input::Result,
+            chain: p.chained.then(|| vec![0; 4].into()),
+        };
+        Some(Parts {
+            product: kernels::Product { work, epilogue, bias, native_dot: p.native },
+            tiling,
             push,
-            grid: [tiling.groups, 1],
+            bindings,
+            label: format!("columns={columns} rows={rows} norm={norm} epilogue={epilogue} bias={bias}"),
             expected,
-            constants: vec![
-                (2, columns),
-                (3, tiling.units),
-                (4, norm.into()),
-                (5, epilogue),
-                (6, bias.into()),
-                (7, tiling.activations),
-                (8, tiling.partials),
-                (32, tiling.squares),
-                (33, tiling.lanes),
-            ],
-            control: (2, 3, FLIP),
         })
     }
 }

@@ -1,8 +1,10 @@
 //! Cases of the kernels that read weights: each format, straight from blocks as a file has them.
 
-use super::Case;
-use super::cases::{FLIP, Maker, U, bytes, some, summation_depth};
-use crate::plan::{get_rows_dispatch, matvec_dispatch};
+use zinc_shaders as k;
+
+use super::cases::{Maker, SIGN, U, input, some, summation_depth};
+use super::{Case, Input};
+use crate::plan::kernels;
 use crate::quant::{SUPER_BLOCK, WeightType, dequantize_row, repack};
 use crate::reference;
 
@@ -70,7 +72,7 @@ impl Maker {
     /// Blocks as they are in a file, with small, large and subnormal scales of either sign.
     pub(super) fn blocks(&mut self, ty: WeightType, elements: usize) -> Vec<u8> {
         match ty {
-            WeightType::F32 => return bytes(&self.floats(elements)),
+            WeightType::F32 => return bytemuck::cast_slice(&self.floats(elements)).to_vec(),
             WeightType::F16 => {
                 return (0..elements).flat_map(|i| self.half(i % 7 == 6, 1.0).to_le_bytes()).collect();
             }
@@ -98,12 +100,28 @@ impl Maker {
         half::f16::from_f32(self.floats(1)[0] * size)
     }
 
-    /// The inputs that hold a matrix: quants and, where there are any, scales.
-    pub(super) fn repacked(&self, ty: WeightType, data: &[u8], elements: usize) -> Vec<Vec<u8>> {
+    /// What holds a matrix: quants and, where there are any, scales.
+    pub(super) fn repacked(
+        &self,
+        ty: WeightType,
+        data: &[u8],
+        elements: usize,
+    ) -> (Vec<u8>, Option<Vec<u8>>) {
         let mut quants = vec![0; ty.quant_bytes(elements as u64) as usize];
         let mut scales = vec![0; ty.scale_bytes(elements as u64) as usize];
         repack(ty, data, &mut quants, &mut scales).expect("the cases have finite scales");
-        if scales.is_empty() { vec![quants] } else { vec![quants, scales] }
+        (quants, Some(scales).filter(|scales| !scales.is_empty()))
+    }
+
+    /// The same as inputs, of which the control changes the sign of the first weight, or a high bit of the first scale.
+    pub(super) fn matrix(&self, ty: WeightType, data: &[u8], elements: usize) -> (Input, Option<Input>) {
+        match self.repacked(ty, data, elements) {
+            (quants, None) => {
+                let at = if ty == WeightType::F32 { SIGN } else { 1 };
+                (Input::from(quants).flipped(at), None)
+            }
+            (quants, Some(scales)) => (quants.into(), Some(Input::from(scales).flipped(1))),
+        }
     }
 
     fn matvec(&mut self, ty: WeightType, columns: u32, rows: u32) -> Case {
@@ -123,24 +141,10 @@ impl Maker {
             some(reference::dot(&w, &x), (depth + 10.0) * U * terms)
         });
         let expected = expected.collect();
-        let (kernel, grid) = matvec_dispatch(ty, rows, shape, 65535);
-        let mut inputs = self.repacked(ty, &data, elements);
-        let scale_input = inputs.len() - 1;
-        inputs.push(bytes(&x));
-        Case {
-            output: None,
-            kernel,
-            shape,
-            label: format!("columns={columns} rows={rows}"),
-            step: vec![0, 0],
-            push: vec![columns, rows, grid[0] as u32],
-            grid: [grid[0] as u32, grid[1] as u32],
-            expected,
-            // Sign of the first weight, or a high bit of the first scale.
-            constants: Vec::new(),
-            control: (scale_input, if ty == WeightType::F32 { 3 } else { 1 }, FLIP),
-            inputs,
-        }
+        let (quants, scales) = self.matrix(ty, &data, elements);
+        let bindings = k::matvec::Bindings { quants, scales, x: input(&x), result: Input::Result };
+        let dispatch = kernels::matvec(ty, shape, [columns, rows], 65535, bindings);
+        Case::new(format!("columns={columns} rows={rows}"), dispatch, expected)
     }
 
     /// `token` counts from the beginning of the table, of which this is the part from `first` on.
@@ -165,21 +169,16 @@ impl Maker {
         } else {
             vec![None; columns as usize]
         };
-        let (kernel, count) = get_rows_dispatch(ty, columns);
-        let inputs = self.repacked(ty, &data, elements);
-        let row_quants = inputs[0].len() / rows as usize;
-        Case {
-            output: None,
-            kernel,
-            shape: self.element(),
-            label: format!("columns={columns} rows={rows} token={token} first={first}"),
-            step: vec![0, token],
-            push: vec![columns, first, rows],
-            grid: self.over_elements(count),
-            expected,
-            constants: Vec::new(),
-            control: (0, (row.min(rows - 1) as usize + 1) * row_quants - 1, FLIP),
-            inputs,
-        }
+        let (quants, scales) = self.repacked(ty, &data, elements);
+        let last = (row.min(rows - 1) as usize + 1) * (quants.len() / rows as usize) - 1;
+        let bindings = k::get_rows::Bindings {
+            step: Input::Step(vec![0, token]),
+            quants: Input::from(quants).flipped(last),
+            scales: scales.map(Input::from),
+            result: Input::Result,
+        };
+        let push = k::get_rows::Push { columns, first_row: first, rows };
+        let dispatch = kernels::get_rows(ty, self.tuning.element, push, bindings);
+        Case::new(format!("columns={columns} rows={rows} token={token} first={first}"), dispatch, expected)
     }
 }

@@ -22,11 +22,11 @@ mod variants;
 
 use std::rc::Rc;
 
-use zinc_shaders::{Direction, Kernel, capability};
+use zinc_shaders::{Capability, Kernel};
 
 use crate::decode;
 use crate::plan::{
-    Arena, CoopAttention, Cooperative, Dispatch, Plan, Shape, Shapes, Space, Span, Step, Tuning, Work,
+    Arena, CoopAttention, Cooperative, Dispatch, Plan, Shapes, Space, Span, Step, Tuning, Work,
 };
 use crate::results::{self, OpsCase};
 use crate::vk::{Device, Levers, Program, Record, Uploader};
@@ -38,24 +38,67 @@ const GUARD: u64 = 64;
 
 /// One dispatch with inputs, expected outputs and tolerances.
 pub(crate) struct Case {
-    kernel: &'static Kernel,
-    shape: Shape,
+    dispatch: Dispatch<Input>,
     /// `name=value` pairs for people.
     label: String,
-    /// What the step buffer holds: position and token, or a batch's first position, number of tokens, and tokens.
-    step: Vec<u32>,
-    /// Bytes of each buffer that the kernel reads, in binding order, the step buffer left out.
-    inputs: Vec<Vec<u8>>,
-    push: Vec<u32>,
-    grid: [u32; 2],
-    /// What each output element should be; `None` where it must not be written.
+    /// The right value of each output element; `None` where it must not be written.
     expected: Vec<Option<Expected>>,
-    /// Which byte of which input the control changes, and to what it is XORed; behind the inputs come the push constants.
-    control: (usize, usize, u8),
-    /// Further specialization constants.
-    constants: Vec<(u32, u32)>,
-    /// The binding that is compared, if it is not the one that is only written; that one then has an input, too.
-    output: Option<usize>,
+    /// What the control XORs the first push constant with, where it changes no input.
+    push_flip: u32,
+}
+
+/// What is bound in a case.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Input {
+    /// The step buffer: position and token, or a batch's first position, number of tokens, and tokens.
+    Step(Vec<u32>),
+    /// Bytes that are there before, and the byte of which the control changes the top bit.
+    Bytes(Vec<u8>, Option<usize>),
+    /// The buffer that is compared.
+    Result,
+}
+
+impl Input {
+    /// Lets the control change this byte: the one with a float's sign, or any other.
+    fn flip(&mut self, at: usize) {
+        if let Self::Bytes(_, flip) = self {
+            *flip = Some(at);
+        }
+    }
+
+    /// The same with this byte for the control to change.
+    fn flipped(mut self, at: usize) -> Self {
+        self.flip(at);
+        self
+    }
+}
+
+impl From<&[f32]> for Input {
+    fn from(values: &[f32]) -> Self {
+        Self::Bytes(bytemuck::cast_slice(values).to_vec(), None)
+    }
+}
+
+impl From<&[u32]> for Input {
+    fn from(values: &[u32]) -> Self {
+        Self::Bytes(bytemuck::cast_slice(values).to_vec(), None)
+    }
+}
+
+impl From<Vec<u8>> for Input {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes, None)
+    }
+}
+
+impl Case {
+    fn new(label: String, dispatch: Dispatch<Input>, expected: Vec<Option<Expected>>) -> Self {
+        Self { dispatch, label, expected, push_flip: 0 }
+    }
+
+    fn kernel(&self) -> &'static Kernel {
+        self.dispatch.call.kernel
+    }
 }
 
 /// What is right.
@@ -110,7 +153,7 @@ pub fn run(
     for case in &cases.0 {
         let verdict = check(device, case, false)?;
         let result = OpsCase {
-            kernel: case.kernel.name.to_owned(),
+            kernel: case.kernel().name.to_owned(),
             shape: case.label.clone(),
             passed: verdict.detail.is_none(),
             worst: verdict.worst,
@@ -118,8 +161,8 @@ pub fn run(
         };
         each(&result);
         done.push(result);
-        if case.kernel.name != last_kernel {
-            last_kernel = case.kernel.name;
+        if case.kernel().name != last_kernel {
+            last_kernel = case.kernel().name;
             controls += 1;
             controls_caught += u64::from(check(device, case, true)?.detail.is_some());
         }
@@ -169,9 +212,9 @@ pub fn cases(
     let mut cases = cases::all(tuning, &device.limits(), cooperative, places);
     if !device.features().dot {
         // Their twins without the device's dot product are there.
-        cases.retain(|case| !case.kernel.capabilities.contains(&capability::DOT_PRODUCT));
+        cases.retain(|case| !case.kernel().capabilities.contains(&Capability::DotProduct));
     }
-    cases.retain(|case| wanted(case.kernel.name));
+    cases.retain(|case| wanted(case.kernel().name));
     Ok(Cases(cases))
 }
 
@@ -224,44 +267,34 @@ fn compare(case: &Case, output: &[u32]) -> Verdict {
 fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, decode::Error> {
     let limits = device.limits();
     let mut arena = Arena::new(Space::Arena, &limits);
-    let outputs = case.expected.len() as u64;
-    let input_spans: Vec<Span> = case.inputs.iter().map(|bytes| arena.take(bytes.len() as u64)).collect();
+    let outputs = 4 * case.expected.len() as u64;
     // Where the host reads: what a check says must not depend on a barrier that a layer may drop.
-    let output = Span { space: Space::Tokens, offset: 0, bytes: 4 * (outputs + GUARD) };
-    let mut inputs = input_spans.iter().copied();
-    let reads_step = case.kernel.bindings.len() == case.inputs.len() + 2;
-    let (changed, at, flip) = case.control;
-    let mut push = case.push.clone();
-    if control && changed == case.inputs.len() {
-        push[at / 4] ^= u32::from(flip) << (8 * (at % 4));
+    let output = Span { space: Space::Tokens, offset: 0, bytes: outputs + 4 * GUARD };
+    let (mut step, mut contents) = (vec![0, 0], Vec::new());
+    let Dispatch { call, grid, reach, waits } = case.dispatch.clone();
+    let mut call = call.map(|input| match input {
+        Input::Step(words) => {
+            step = words;
+            Span { space: Space::Step, offset: 0, bytes: 4 * step.len() as u64 }
+        }
+        Input::Bytes(mut bytes, flip) => {
+            if let Some(at) = flip.filter(|_| control) {
+                bytes[at] ^= 0x80;
+            }
+            let span = arena.take(bytes.len() as u64);
+            contents.push((span, bytes));
+            span
+        }
+        Input::Result => Span { bytes: outputs, ..output },
+    });
+    if control {
+        call.push[0] ^= case.push_flip;
     }
-    let step_span = Span { space: Space::Step, offset: 0, bytes: 4 * case.step.len() as u64 };
-    let bindings = case
-        .kernel
-        .bindings
-        .iter()
-        .enumerate()
-        .map(|(binding, direction)| match direction {
-            Direction::Read if binding == 0 && reads_step => step_span,
-            Direction::Write if case.output.is_none() => Span { bytes: outputs * 4, ..output },
-            _ if case.output == Some(binding) => Span { bytes: outputs * 4, ..output },
-            _ => inputs.next().expect("a case has an input for each binding that is read"),
-        })
-        .collect();
-    let dispatch = Dispatch {
-        kernel: case.kernel,
-        shape: case.shape,
-        bindings,
-        push,
-        constants: case.constants.clone(),
-        grid: case.grid,
-        reach: None,
-        waits: false,
-    };
+    let dispatch = Dispatch { call, grid, reach, waits };
     let plan = Plan {
-        steps: vec![Step { layer: None, name: case.kernel.name, work: Work::Dispatch(dispatch) }],
+        steps: vec![Step { layer: None, name: case.kernel().name, work: Work::Dispatch(dispatch) }],
         buffers: vec![
-            (Space::Step, step_span.bytes),
+            (Space::Step, 4 * step.len() as u64),
             (Space::Arena, arena.bytes().max(4)),
             (Space::Tokens, output.bytes),
         ],
@@ -270,16 +303,12 @@ fn execute(device: &Rc<Device>, case: &Case, control: bool) -> Result<Vec<u32>, 
     };
     let mut program = Program::new(device, plan, &[], Levers { record: Record::Each, ..Levers::default() })?;
     let mut uploader = Uploader::new(device, arena.bytes().max(output.bytes))?;
-    for (index, (bytes, span)) in case.inputs.iter().zip(&input_spans).enumerate() {
-        let mut bytes = bytes.clone();
-        if control && changed == index {
-            bytes[at] ^= flip;
-        }
+    for (span, bytes) in contents {
         uploader.upload(program.buffer(Space::Arena), span.offset, &bytes)?;
     }
     let filler = vec![UNTOUCHED; output.bytes as usize / 4];
     uploader.upload(program.buffer(Space::Tokens), output.offset, bytemuck::cast_slice(&filler))?;
-    program.set_step(0, &case.step);
+    program.set_step(0, &step);
     program.submit(u32::MAX >> 1, 1, true)?;
     program.wait()?;
     let mut words = vec![0u32; output.bytes as usize / 4];
@@ -302,7 +331,7 @@ mod tests {
     }
 
     fn case() -> Case {
-        all(Tuning::CPU).into_iter().find(|case| case.kernel.name == "scores").unwrap()
+        all(Tuning::CPU).into_iter().find(|case| case.kernel().name == "scores").unwrap()
     }
 
     fn right_output(case: &Case) -> Vec<u32> {
@@ -333,7 +362,7 @@ mod tests {
             let whole = ["persistent", "best", "advance", "nothing", "coop_places"]
                 .iter()
                 .any(|n| kernel.name.starts_with(n));
-            let checked = cases.iter().any(|case| case.kernel == kernel);
+            let checked = cases.iter().any(|case| *case.kernel() == *kernel);
             assert!(checked != whole, "{} is never checked", kernel.name);
         }
     }

@@ -6,10 +6,12 @@
 use zinc_shaders as k;
 
 use super::attention::Blocks;
-use super::cases::{FLIP, Maker, U, bytes, some};
+use super::cases::{Maker, SIGN, U, input, some};
 use super::matrices::magnitudes;
-use super::{Case, Expected, UNTOUCHED};
-use crate::plan::{Cooperative, Family, Shape, Shapes, batch_attention_shape};
+use super::{Case, Expected, Input, UNTOUCHED};
+use crate::model::Pairing;
+use crate::plan::kernels::{self, CacheOf};
+use crate::plan::{Cooperative, Shapes};
 use crate::quant::{SUPER_BLOCK, WeightType, dequantize_row};
 use crate::reference;
 
@@ -29,17 +31,16 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
         }
     }
     cases.extend([(576, 3, 5), (1, 1, 1), (65, 17, 17), (4099, 2, 40)].map(|shape| maker.batch_last(shape)));
-    for halves in [false, true] {
+    for pairing in [Pairing::Neighbours, Pairing::Halves] {
         let ropes = [(6, 32, 32, 250, 5, 8), (1, 4, 4, 0, 1, 1), (3, 8, 4, 1, 30, 33), (5, 80, 20, 31, 3, 3)];
-        cases.extend(ropes.map(|shape| maker.batch_rope(halves, shape)));
+        cases.extend(ropes.map(|shape| maker.batch_rope(pairing, shape)));
     }
-    let stores = [Cache::Floats, Cache::Keys, Cache::Values];
-    for kernel in stores {
+    for cache in [Cache::Floats, Cache::Keys, Cache::Values] {
         // Heads, width of a head, context, first position, tokens, tokens that the plan allows: two batches end with the
         // context, of which one was planned beyond it.
         let shapes =
             [(2, 32, 64, 7, 5, 9), (1, 8, 1, 0, 1, 1), (3, 64, 70, 65, 5, 16), (1, 128, 33, 0, 33, 33)];
-        cases.extend(shapes.map(|shape| maker.batch_kv_write(kernel, shape)));
+        cases.extend(shapes.map(|shape| maker.batch_kv_write(cache, shape)));
     }
     let attend = |heads, kv_heads, head_dim, first, tokens, batch| Attend {
         heads,
@@ -61,9 +62,9 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
         Attend { window: 1, ..attend(2, 2, 8, 0, 20, 20) },
     ];
     // Heads that are no whole octets: only floats.
-    cases.push(maker.batch_attention(false, &attend(5, 5, 20, 3, 18, 20)));
-    for halves in [false, true] {
-        cases.extend(all.iter().map(|a| maker.batch_attention(halves, a)));
+    cases.push(maker.batch_attention(&attend(5, 5, 20, 3, 18, 20), CacheOf::Floats, None));
+    for cache in [CacheOf::Floats, CacheOf::Halves] {
+        cases.extend(all.iter().map(|a| maker.batch_attention(a, cache, None)));
     }
     let (Cooperative::Has(Shapes { attention: Some(fragment), .. }), Some(places)) =
         (maker.cooperative, maker.places.clone())
@@ -82,7 +83,8 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
         }
     }
     let fits = |a: &&Attend| a.head_dim.is_multiple_of(fragment.m);
-    cases.extend(all.iter().filter(fits).map(|a| maker.batch_attention_blocks(a, &blocks)));
+    let cache = CacheOf::Blocks(fragment);
+    cases.extend(all.iter().filter(fits).map(|a| maker.batch_attention(a, cache, Some(&blocks))));
 }
 
 /// A part of a table of embeddings.
@@ -115,23 +117,19 @@ struct Attend {
 }
 
 /// The step buffer: position, number of tokens, the tokens and room for those that a full batch would have.
-fn step(first: u32, tokens: &[u32], batch: u32) -> Vec<u32> {
+fn step(first: u32, tokens: &[u32], batch: u32) -> Input {
     let mut words = vec![first, tokens.len() as u32];
     words.extend(tokens);
     words.resize(2 + batch as usize, 0);
-    words
+    Input::Step(words)
 }
 
 /// The same where kernels don't look at the tokens.
-fn counted(first: u32, tokens: u32, batch: u32) -> Vec<u32> {
+fn counted(first: u32, tokens: u32, batch: u32) -> Input {
     step(first, &vec![0; tokens as usize], batch)
 }
 
 impl Maker {
-    fn batch_grid(&self, each: u32, batch: u32) -> [u32; 2] {
-        [each.div_ceil(self.tuning.element), batch]
-    }
-
     /// Floats that a half holds exactly.
     pub(super) fn halves(&mut self, count: usize) -> Vec<f32> {
         self.floats(count).into_iter().map(|v| half::f16::from_f32(v).to_f32()).collect()
@@ -155,50 +153,41 @@ impl Maker {
                 *out = some(f64::from(*v), relative * U * size);
             }
         }
-        let inputs = self.repacked(ty, &data, elements);
-        let row_quants = inputs[0].len() / rows as usize;
+        let (quants, scales) = self.repacked(ty, &data, elements);
         let used = tokens.iter().find(|token| (first..first + rows).contains(token)).map_or(0, |t| t - first);
-        Case {
-            output: None,
-            kernel: Family::BatchRows.of(ty),
-            shape: self.element(),
-            label: format!(
-                "columns={columns} rows={rows} first={first} tokens={} batch={batch}",
-                tokens.len()
-            ),
-            step: step(0, tokens, batch),
-            push: vec![columns, first, rows],
-            grid: self.batch_grid(columns.div_ceil(16), batch),
-            expected,
-            constants: Vec::new(),
-            control: (0, (used as usize + 1) * row_quants - 1, FLIP),
-            inputs,
-        }
+        let last = (used as usize + 1) * (quants.len() / rows as usize) - 1;
+        let bindings = k::batch_rows::Bindings {
+            batch: step(0, tokens, batch),
+            quants: Input::from(quants).flipped(last),
+            scales: scales.map(Input::from),
+            result: Input::Result,
+        };
+        let push = k::batch_rows::Push { columns, first_row: first, rows };
+        let label =
+            format!("columns={columns} rows={rows} first={first} tokens={} batch={batch}", tokens.len());
+        let dispatch = kernels::batch_rows(ty, self.tuning.element, batch, push, bindings);
+        Case::new(label, dispatch, expected)
     }
 
     fn batch_last(&mut self, (width, tokens, batch): (u32, u32, u32)) -> Case {
         let x = self.floats((width * batch) as usize);
         let last = ((tokens - 1) * width) as usize;
-        Case {
-            output: None,
-            kernel: &k::BATCH_LAST,
-            shape: self.element(),
-            label: format!("width={width} tokens={tokens} batch={batch}"),
-            step: counted(3, tokens, batch),
-            expected: x[last..][..width as usize].iter().map(|v| some(f64::from(*v), 0.0)).collect(),
-            inputs: vec![bytes(&x)],
-            push: vec![width],
-            grid: self.batch_grid(width, 1),
-            constants: Vec::new(),
-            control: (0, 4 * last + 3, FLIP),
-        }
+        let bindings = k::batch_last::Bindings {
+            batch: counted(3, tokens, batch),
+            x: input(&x).flipped(4 * last + SIGN),
+            result: Input::Result,
+        };
+        let expected = x[last..][..width as usize].iter().map(|v| some(f64::from(*v), 0.0)).collect();
+        let dispatch = kernels::batch_last(self.tuning.element, width, bindings);
+        Case::new(format!("width={width} tokens={tokens} batch={batch}"), dispatch, expected)
     }
 
     fn batch_rope(
         &mut self,
-        halves: bool,
+        pairing: Pairing,
         (heads, head_dim, rope_dim, first, tokens, batch): (u32, u32, u32, u32, u32, u32),
     ) -> Case {
+        let halves = pairing == Pairing::Halves;
         let (dim, pairs) = (head_dim as usize, rope_dim as usize / 2);
         let angle = |position: u32, pair: usize| {
             f64::from(position) * 1e4f64.powf(-2.0 * pair as f64 / f64::from(rope_dim))
@@ -226,21 +215,18 @@ impl Maker {
                 }
             }
         }
-        Case {
-            output: None,
-            kernel: &k::BATCH_ROPE,
-            shape: self.element(),
-            label: format!(
-                "halves={halves} heads={heads} head_dim={head_dim} rope_dim={rope_dim} first={first} tokens={tokens}"
-            ),
-            step: counted(first, tokens, batch),
-            inputs: vec![bytes(&table), bytes(&x)],
-            push: vec![heads, head_dim, rope_dim],
-            grid: self.batch_grid(heads * head_dim / 2, batch),
-            expected,
-            constants: vec![(2, halves.into())],
-            control: (1, 3, FLIP),
-        }
+        let label = format!(
+            "halves={halves} heads={heads} head_dim={head_dim} rope_dim={rope_dim} first={first} tokens={tokens}"
+        );
+        let bindings = k::batch_rope::Bindings {
+            batch: counted(first, tokens, batch),
+            table: input(&table),
+            x: input(&x).flipped(SIGN),
+            result: Input::Result,
+        };
+        let push = k::batch_rope::Push { heads, head_dim, rope_dim };
+        let dispatch = kernels::batch_rope(pairing, self.tuning.element, batch, push, bindings);
+        Case::new(label, dispatch, expected)
     }
 
     /// Values are such that a half holds them, so whatever way a device rounds, the words are known.
@@ -271,26 +257,22 @@ impl Maker {
                 }
             }
         }
-        let (kernel, each) = match cache {
-            Cache::Floats => (&k::BATCH_KV_WRITE_FLOATS, 4),
-            Cache::Keys => (&k::BATCH_KV_WRITE_KEYS, 8),
-            Cache::Values => (&k::BATCH_KV_WRITE_VALUES, 8),
+        let build = match cache {
+            Cache::Floats => k::batch_kv_write::Build::BATCH_KV_WRITE_FLOATS,
+            Cache::Keys => k::batch_kv_write::Build::BATCH_KV_WRITE_KEYS,
+            Cache::Values => k::batch_kv_write::Build::BATCH_KV_WRITE_VALUES,
         };
-        Case {
-            output: None,
-            kernel,
-            shape: self.element(),
-            label: format!(
-                "heads={heads} head_dim={head_dim} context={context} first={first} tokens={tokens} batch={batch}"
-            ),
-            step: counted(first, tokens, batch),
-            inputs: vec![bytes(&x)],
-            push: vec![heads, head_dim, context],
-            grid: self.batch_grid(heads * head_dim / each, batch),
-            expected,
-            constants: Vec::new(),
-            control: (0, 3, FLIP),
-        }
+        let label = format!(
+            "heads={heads} head_dim={head_dim} context={context} first={first} tokens={tokens} batch={batch}"
+        );
+        let bindings = k::batch_kv_write::Bindings {
+            batch: counted(first, tokens, batch),
+            x: input(&x).flipped(SIGN),
+            cache: Input::Result,
+        };
+        let push = k::batch_kv_write::Push { kv_heads: heads, head_dim, context };
+        let dispatch = kernels::batch_kv_write(build, self.tuning.element, batch, push, bindings);
+        Case::new(label, dispatch, expected)
     }
 
     /// Keys or values into blocks. A word of which one half is a token's keeps the other.
@@ -315,54 +297,26 @@ impl Maker {
                 words[at / 2] = Some(word & !(0xffff << shift) | bits << shift);
             }
         }
-        let each = if values { blocks.k } else { blocks.m } as u32;
-        let shape = self.element();
-        Case {
-            kernel: &k::BATCH_KV_WRITE_BLOCKS,
-            shape,
-            label: format!(
-                "values={values} heads={heads} head_dim={head_dim} context={context} first={first} tokens={tokens} batch={batch}"
-            ),
-            step: counted(first, tokens, batch),
-            inputs: vec![bytes(&x), blocks.order()],
-            push: vec![heads, head_dim, context],
-            grid: [(heads * head_dim * each / 2).div_ceil(shape.workgroup), batch.div_ceil(each) + 1],
-            expected: words.into_iter().map(|word| word.map(Expected::Bits)).collect(),
-            constants: vec![(2, values.into()), (6, blocks.m as u32), (8, blocks.k as u32)],
-            control: (0, 3, FLIP),
-            output: Some(3),
-        }
+        let label = format!(
+            "values={values} heads={heads} head_dim={head_dim} context={context} first={first} tokens={tokens} batch={batch}"
+        );
+        let bindings = k::batch_kv_write_blocks::Bindings {
+            batch: counted(first, tokens, batch),
+            x: input(&x).flipped(SIGN),
+            order: blocks.order(),
+            cache: Input::Result,
+        };
+        let push = k::batch_kv_write_blocks::Push { kv_heads: heads, head_dim, context };
+        let element = self.tuning.element;
+        let dispatch =
+            kernels::batch_kv_write_blocks(values, blocks.fragment, element, batch, push, bindings);
+        let expected = words.into_iter().map(|word| word.map(Expected::Bits)).collect();
+        Case::new(label, dispatch, expected)
     }
 
-    /// As [`Maker::batch_attention`] of halves, from blocks.
-    fn batch_attention_blocks(&mut self, a: &Attend, blocks: &Blocks) -> Case {
-        let mut case = self.batch_attention(true, a);
-        let (dim, kv_heads) = (a.head_dim as usize, a.kv_heads as usize);
-        let before = case.push[2] as usize;
-        let context = before.next_multiple_of(blocks.m);
-        let mut moved = [0; 2].map(|_| vec![0u8; 2 * kv_heads * dim * context]);
-        for h in 0..kv_heads {
-            for (t, d) in (0..before).flat_map(|t| (0..dim).map(move |d| (t, d))) {
-                let places = [
-                    (((h * dim / 8 + d / 8) * before + t) * 8 + d % 8, blocks.key((context, dim), h, t, d)),
-                    ((h * before + t) * dim + d, blocks.value((context, dim), h, t, d)),
-                ];
-                for (which, (from, to)) in places.into_iter().enumerate() {
-                    let half = &case.inputs[1 + which][2 * from..][..2];
-                    moved[which][2 * to..][..2].copy_from_slice(half);
-                }
-            }
-        }
-        let [keys, values] = moved;
-        (case.inputs[1], case.inputs[2]) = (keys, values);
-        case.inputs.push(blocks.order());
-        case.kernel = &k::BATCH_ATTENTION_BLOCKS;
-        case.push[2] = context as u32;
-        case.constants.extend([(6, blocks.m as u32), (8, blocks.k as u32)]);
-        case
-    }
-
-    fn batch_attention(&mut self, halves: bool, a: &Attend) -> Case {
+    /// From a cache that lies like this, where it has blocks in these.
+    fn batch_attention(&mut self, a: &Attend, cache: CacheOf, blocks: Option<&Blocks>) -> Case {
+        let halves = cache != CacheOf::Floats;
         let (dim, group) = (a.head_dim as usize, (a.heads / a.kv_heads) as usize);
         let (heads, kv_heads) = (a.heads as usize, a.kv_heads as usize);
         let context = a.first + a.tokens + 3;
@@ -417,29 +371,32 @@ impl Maker {
                 }
             }
         }
-        let Shape { workgroup, .. } =
-            batch_attention_shape(a.head_dim, SHARED_MEMORY).expect("the cases' heads fit");
-        let cache = |v: &[f32]| -> Vec<u8> {
-            if !halves {
-                return bytes(v);
+        let workgroup = kernels::batch_attention_workgroup(a.head_dim, SHARED_MEMORY);
+        let workgroup = workgroup.expect("the cases' heads fit");
+        let stored = |v: &[f32], values: bool| -> Input {
+            let bits: Vec<u8> = v.iter().flat_map(|v| half::f16::from_f32(*v).to_le_bytes()).collect();
+            match blocks {
+                None if halves => bits.into(),
+                None => input(v),
+                Some(blocks) => blocks.moved(&bits, values, [kv_heads, positions, dim]).into(),
             }
-            v.iter().flat_map(|v| half::f16::from_f32(*v).to_le_bytes()).collect()
         };
-        Case {
-            output: None,
-            kernel: if halves { &k::BATCH_ATTENTION_HALVES } else { &k::BATCH_ATTENTION_FLOATS },
-            shape: Shape { workgroup, rows: 1 },
-            label: format!(
-                "heads={heads} kv_heads={kv_heads} head_dim={dim} first={} tokens={} window={window}",
-                a.first, a.tokens
-            ),
-            step: counted(a.first, a.tokens, a.batch),
-            inputs: vec![bytes(&q), cache(&keys), cache(&values)],
-            push: vec![a.heads, a.kv_heads, context, scale.to_bits(), window],
-            grid: [a.heads, a.batch.div_ceil(workgroup / 4)],
-            expected,
-            constants: vec![(2, a.head_dim)],
-            control: (2, if halves { 1 } else { 3 }, FLIP),
-        }
+        let cached = blocks.map_or(context, |blocks| context.next_multiple_of(blocks.fragment.m));
+        let label = format!(
+            "heads={heads} kv_heads={kv_heads} head_dim={dim} first={} tokens={} window={window}",
+            a.first, a.tokens
+        );
+        let bindings = k::batch_attention::Bindings {
+            batch: counted(a.first, a.tokens, a.batch),
+            q: input(&q),
+            keys: stored(&keys, false),
+            values: stored(&values, true).flipped(if halves { 1 } else { SIGN }),
+            order: blocks.map(Blocks::order),
+            result: Input::Result,
+        };
+        let push =
+            k::batch_attention::Push { heads: a.heads, kv_heads: a.kv_heads, context: cached, scale, window };
+        let dispatch = kernels::batch_attention(cache, a.head_dim, workgroup, a.batch, push, bindings);
+        Case::new(label, dispatch, expected)
     }
 }

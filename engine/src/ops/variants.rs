@@ -2,8 +2,10 @@
 
 use zinc_shaders as k;
 
-use super::cases::{FLIP, Maker, U, bytes, some, summation_depth};
-use super::{Case, Expected};
+use super::cases::{Maker, SIGN, U, input, some, summation_depth};
+use super::{Case, Input};
+use crate::model::{Activation, Pairing};
+use crate::plan::kernels;
 use crate::reference;
 
 const COUNTS: [u32; 6] = [576, 1, 31, 64, 65, 4099];
@@ -15,8 +17,8 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
     cases.extend(COUNTS.map(|count| maker.softcap(count)));
     let heads = [(6, 32), (1, 4), (3, 20), (16, 128), (4, 256), (33, 64)];
     cases.extend(heads.map(|(rows, width)| maker.rms_norm_rows(rows, width)));
-    for kernel in [&k::MUL_ROWS, &k::ADD_ROWS] {
-        cases.extend(heads.map(|(rows, width)| maker.with_every_row(kernel, rows, width)));
+    for build in [k::rowwise::Build::MUL_ROWS, k::rowwise::Build::ADD_ROWS] {
+        cases.extend(heads.map(|(rows, width)| maker.with_every_row(build, rows, width)));
     }
     let ropes = [
         (6, 32, 32, 255),
@@ -32,33 +34,9 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
 }
 
 impl Maker {
-    /// A kernel that turns each of `x` into what `value` says.
-    fn each(
-        &self,
-        kernel: &'static k::Kernel,
-        x: &[f32],
-        more_push: &[u32],
-        value: impl Fn(f64) -> Option<Expected>,
-    ) -> Case {
-        let count = x.len() as u32;
-        Case {
-            output: None,
-            kernel,
-            shape: self.element(),
-            label: format!("count={count}"),
-            step: vec![0, 0],
-            expected: x.iter().map(|v| value(f64::from(*v))).collect(),
-            inputs: vec![bytes(x)],
-            push: [&[count], more_push].concat(),
-            grid: self.over_elements(count),
-            constants: Vec::new(),
-            control: (0, 3, FLIP),
-        }
-    }
-
     fn gelu(&mut self, count: u32) -> Case {
         let x: Vec<f32> = self.floats(count as usize).iter().map(|v| v * 12.0).collect();
-        self.each(&k::GELU, &x, &[], |x| {
+        self.activation(Activation::Gelu, &x, |x| {
             let y = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
             let exact = x / (1.0 + (-2.0 * y).exp());
             // The argument of exp has eight roundings, which the exponential turns into relative errors of 8 |2y| u; exp
@@ -78,51 +56,47 @@ impl Maker {
     /// Sums of every n-th vector for n invocations.
     fn stream(&mut self, count: u32) -> Case {
         let x = self.floats(4 * count as usize);
-        let shape = self.element();
-        let groups = count.div_ceil(16 * shape.workgroup);
-        let n = (groups * shape.workgroup) as usize;
+        let workgroup = self.tuning.element;
+        let groups = kernels::stream_groups(workgroup, count);
+        let n = (groups * workgroup) as usize;
         let expected = (0..n).map(|i| {
             let own = x.chunks_exact(4).skip(i).step_by(n).take(16).flatten();
             let (sum, size) =
                 own.fold((0.0, 0.0), |(sum, size), v| (sum + f64::from(*v), size + f64::from(v.abs())));
             some(sum, 70.0 * U * size)
         });
-        Case {
-            output: None,
-            kernel: &k::STREAM,
-            shape,
-            label: format!("count={count}"),
-            step: vec![0, 0],
-            expected: expected.collect(),
-            inputs: vec![bytes(&x)],
-            push: vec![count],
-            grid: [groups, 1],
-            constants: Vec::new(),
-            control: (0, 3, FLIP),
-        }
+        let bindings = k::stream::Bindings { x: input(&x).flipped(SIGN), result: Input::Result };
+        let dispatch = kernels::stream(workgroup, count, groups, bindings);
+        Case::new(format!("count={count}"), dispatch, expected.collect())
     }
 
     fn scale(&mut self, count: u32) -> Case {
         let x = self.floats(count as usize);
         let factor = 25.298_22f32;
-        self.each(&k::SCALE, &x, &[factor.to_bits()], |x| {
-            let exact = x * f64::from(factor);
+        let value = |x: &f32| {
+            let exact = f64::from(*x) * f64::from(factor);
             some(exact, 2.0 * U * exact.abs())
-        })
+        };
+        let bindings = k::scale::Bindings { x: input(&x).flipped(SIGN), result: Input::Result };
+        let dispatch = kernels::scale(self.tuning.element, k::scale::Push { count, factor }, bindings);
+        Case::new(format!("count={count}"), dispatch, x.iter().map(value).collect())
     }
 
     fn softcap(&mut self, count: u32) -> Case {
         let x: Vec<f32> = self.floats(count as usize).iter().map(|v| v * 300.0).collect();
         let cap = 30f32;
-        self.each(&k::SOFTCAP, &x, &[cap.to_bits()], |x| {
-            let cap = f64::from(cap);
+        let value = |x: &f32| {
+            let (x, cap) = (f64::from(*x), f64::from(cap));
             let exact = cap * (x / cap).tanh();
             // e = exp(-a) with a relative error of (6 a + 6 + 4 a) u at most; 1 - e and 1 + e; division, product.
             let a = 2.0 * x.abs() / cap;
             let e = (-a).exp();
             let absolute = e * (10.0 * a + 6.0) + 2.0;
             some(exact, U * (cap * absolute * 2.0 + 12.0 * exact.abs()))
-        })
+        };
+        let bindings = k::softcap::Bindings { x: input(&x).flipped(SIGN), result: Input::Result };
+        let dispatch = kernels::softcap(self.tuning.element, k::softcap::Push { count, cap }, bindings);
+        Case::new(format!("count={count}"), dispatch, x.iter().map(value).collect())
     }
 
     fn rms_norm_rows(&mut self, rows: u32, width: u32) -> Case {
@@ -138,43 +112,27 @@ impl Maker {
                 some(exact, relative * U * exact.abs())
             })
         });
-        Case {
-            output: None,
-            kernel: &k::RMS_NORM_ROWS,
-            shape: self.reduce(),
-            label: format!("rows={rows} width={width}"),
-            step: vec![0, 0],
-            expected: expected.collect(),
-            inputs: vec![bytes(&x)],
-            push: vec![width, epsilon.to_bits()],
-            grid: [rows, 1],
-            constants: Vec::new(),
-            control: (0, 3, FLIP),
-        }
+        let bindings = k::rms_norm_rows::Bindings { x: input(&x).flipped(SIGN), result: Input::Result };
+        let push = k::rms_norm_rows::Push { width, epsilon };
+        let dispatch = kernels::rms_norm_rows(self.tuning.reduce, rows, push, bindings);
+        Case::new(format!("rows={rows} width={width}"), dispatch, expected.collect())
     }
 
     /// Each row of a matrix with one vector, element by element.
-    fn with_every_row(&mut self, kernel: &'static k::Kernel, rows: u32, width: u32) -> Case {
+    fn with_every_row(&mut self, build: k::rowwise::Build, rows: u32, width: u32) -> Case {
         let count = rows * width;
         let (a, b) = (self.floats(count as usize), self.floats(width as usize));
         let value = |(a, b): (&f32, &f32)| {
             let (a, b) = (f64::from(*a), f64::from(*b));
-            let exact = if *kernel == k::ADD_ROWS { a + b } else { a * b };
+            let exact = if build == k::rowwise::Build::ADD_ROWS { a + b } else { a * b };
             some(exact, 2.0 * U * exact.abs())
         };
-        Case {
-            output: None,
-            kernel,
-            shape: self.element(),
-            label: format!("rows={rows} width={width}"),
-            step: vec![0, 0],
-            expected: a.iter().zip(b.iter().cycle()).map(value).collect(),
-            inputs: vec![bytes(&a), bytes(&b)],
-            push: vec![count, width],
-            grid: self.over_elements(count),
-            constants: Vec::new(),
-            control: (1, 3, FLIP),
-        }
+        let expected = a.iter().zip(b.iter().cycle()).map(value).collect();
+        let bindings =
+            k::rowwise::Bindings { a: input(&a), b: input(&b).flipped(SIGN), result: Input::Result };
+        let push = k::rowwise::Push { count, width };
+        let dispatch = kernels::rowwise(build, self.tuning.element, push, bindings);
+        Case::new(format!("rows={rows} width={width}"), dispatch, expected)
     }
 
     fn rope_neox(&mut self, heads: u32, head_dim: u32, rope_dim: u32, position: u32) -> Case {
@@ -198,18 +156,8 @@ impl Maker {
                 out[pair + pairs] = some(a * sin + b * cos, 3.0 * U * ((a * sin).abs() + (b * cos).abs()));
             }
         }
-        Case {
-            output: None,
-            kernel: &k::ROPE_NEOX,
-            shape: self.element(),
-            label: format!("heads={heads} head_dim={head_dim} rope_dim={rope_dim} position={position}"),
-            step: vec![position, 0],
-            inputs: vec![bytes(&table), bytes(&x)],
-            push: vec![heads, head_dim, rope_dim],
-            grid: self.over_elements(heads * head_dim / 2),
-            expected,
-            constants: Vec::new(),
-            control: (1, 3, FLIP),
-        }
+        let label = format!("heads={heads} head_dim={head_dim} rope_dim={rope_dim} position={position}");
+        let dispatch = self.rope_of(Pairing::Halves, [heads, head_dim, rope_dim], position, &table, &x);
+        Case::new(label, dispatch, expected)
     }
 }

@@ -4,7 +4,7 @@
 //! layer. The sizes are those that fused/attention.glsl works out from its constants.
 
 use super::{Arena, Fragment, FusedTuning, Fusion, Limits, Options, Space, Span, rope_tables};
-use crate::model::{Config, Pairing};
+use crate::model::Config;
 
 /// Query heads that share a key/value head, at most: each takes eight registers of an invocation.
 const MOST_GROUP: u32 = 8;
@@ -112,13 +112,6 @@ impl CoopAttention {
         let wide = (self.threads / 128).max(1);
         (tuning.attention_groups / wide / kv_heads).clamp(1, context.div_ceil(self.tile))
     }
-
-    /// Specialization constants.
-    pub(crate) fn constants(&self, head: &[(u32, u32)]) -> Vec<(u32, u32)> {
-        let Fragment { m, n, k, subgroup } = self.fragment;
-        let own = [(6, m), (7, n), (8, k), (15, self.tile), (39, subgroup)];
-        head.iter().copied().filter(|(id, _)| *id != 15).chain(own).collect()
-    }
 }
 
 /// The attention kernel in a dispatch of its own, with as many invocations as the tuning asks for, or half of them as often as it
@@ -183,20 +176,6 @@ pub(crate) fn attention_shape(
 pub(crate) fn key_positions(group: u32, tuning: &FusedTuning) -> u32 {
     let fits = group >= 4 && tuning.tile.is_multiple_of(tuning.key_positions);
     if fits { tuning.key_positions } else { 1 }
-}
-
-/// Specialization constants of attention.glsl.
-pub(super) fn attention_constants(c: &Config, qk_norm: bool, tuning: &FusedTuning) -> Vec<(u32, u32)> {
-    let neox = u32::from(c.pairing == Pairing::Halves);
-    vec![
-        (10, c.head_dim),
-        (11, c.heads / c.kv_heads),
-        (12, c.rope_dim),
-        (13, neox),
-        (14, u32::from(qk_norm)),
-        (15, tuning.tile),
-        (38, key_positions(c.heads / c.kv_heads, tuning)),
-    ]
 }
 
 #[cfg(test)]

@@ -7,14 +7,15 @@
 //! A step that is built so and follows another one that is, takes no barrier. Every other step comes after one, and so does the next
 //! one after it: a model of which a part cannot be fused has chains with barriers between.
 
-use zinc_shaders as k;
+use zinc_shaders::begin_chain;
 
 use super::attention::splits;
 use super::decode::{Builder, Slots};
 use super::fused::FusedSlots;
+use super::kernels::{self, Waiting};
 use super::layout::{Arena, Limits};
 use super::tile::{Crew, Tiling, Work as Cut};
-use super::{Error, FusedTuning, Fusion, Options, Shape, Space, Span, Step, Work};
+use super::{Error, FusedTuning, Fusion, Options, Space, Span, Step, Work};
 use crate::model::Config;
 
 /// How a step is told that the one before has ended.
@@ -73,10 +74,9 @@ pub(super) struct Chain {
 
 /// What a step of the chain has beside the others.
 pub(super) struct Link {
-    /// The last of its bindings.
-    pub(super) binding: Span,
-    /// The last of its specialization constants.
-    pub(super) constant: (u32, u32),
+    /// Where it says that it gave up.
+    pub(super) chain: Span,
+    pub(super) waiting: Waiting,
     follows: bool,
 }
 
@@ -147,15 +147,14 @@ impl Builder<'_> {
     pub(super) fn begin_chain(&mut self) -> Result<(), Error> {
         let Some(Chain { words, .. }) = self.chain else { return Ok(()) };
         let count = (words.bytes / 16) as u32;
-        let shape = Shape { workgroup: self.options.tuning.reduce, rows: 1 };
-        let grid = [count.div_ceil(shape.workgroup).into(), 1];
-        self.push("begin_chain", &k::BEGIN_CHAIN, shape, vec![words], vec![count], grid)
+        let workgroup = self.options.tuning.reduce;
+        self.push("begin_chain", kernels::begin_chain(workgroup, count, begin_chain::Bindings { words }))
     }
 
     /// What the next step has beside others if it is of the chain; none without one.
     pub(super) fn link(&self) -> Option<Link> {
         let chain = self.chain.as_ref()?;
-        Some(Link { binding: chain.failed, constant: (29, chain.waits.into()), follows: chain.goes_on })
+        Some(Link { chain: chain.failed, waiting: Waiting::new(chain.waits), follows: chain.goes_on })
     }
 
     /// The same for a matrix-vector step, and how it is cut then.

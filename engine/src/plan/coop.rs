@@ -4,7 +4,9 @@
 //! less is read and unpacked twice, and the fewer workgroups there are to fill the device with. So the tile follows the
 //! matrix: the largest that leaves every processor one, or the smallest.
 
-use super::{Error, Limits, Shape, Tuning};
+use zinc_shaders::matmul_coop::Constants;
+
+use super::{Error, Limits, Tuning};
 
 /// What a subgroup multiplies at once: `m` x `k` halves with `k` x `n`, added to `m` x `n` floats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,15 +141,20 @@ impl CoopTile {
     }
 
     /// The kernel's specialization.
-    pub(crate) fn shape(&self) -> Shape {
-        Shape { workgroup: self.threads(), rows: 1 }
-    }
-
-    /// The kernel's further constants.
-    pub(crate) fn constants(&self) -> Vec<(u32, u32)> {
+    pub(crate) fn constants(&self) -> Constants {
         let Fragment { m, n, k, .. } = self.fragment;
         let [rows, tokens, sub_rows, sub_tokens] = self.sizes;
-        (2..).zip([rows, tokens, sub_rows, sub_tokens, m, n, k, self.depth]).collect()
+        Constants {
+            workgroup: self.threads(),
+            rows,
+            tokens,
+            sub_rows,
+            sub_tokens,
+            m,
+            n,
+            k,
+            depth: self.depth,
+        }
     }
 
     /// Workgroups for a matrix of `rows` and a batch of `tokens`.
@@ -183,12 +190,12 @@ mod tests {
         for (rows, tile_of, across) in [(1, 1, 8), (576, 1, 8), (2560, 0, 4), (9728, 0, 4)] {
             let tile = CoopTile::choose(rows, 512, NVIDIA, &Tuning::GPU, &limits(49152)).unwrap();
             assert_eq!(tile.sizes, TILES[tile_of]);
-            assert_eq!(tile.shape().workgroup, 256);
+            assert_eq!(tile.threads(), 256);
             assert_eq!(tile.grid(rows, 512), [rows.div_ceil(64), across]);
         }
         let lavapipe = Fragment { m: 8, n: 8, k: 8, subgroup: 8 };
         let cpu = CoopTile::choose(9728, 512, lavapipe, &Tuning::CPU, &limits(32768)).unwrap();
-        assert_eq!((cpu.sizes, cpu.shape().workgroup), ([16, 16, 8, 8], 32));
+        assert_eq!((cpu.sizes, cpu.threads()), ([16, 16, 8, 8], 32));
     }
 
     #[test]

@@ -9,13 +9,11 @@ use zinc_shaders as k;
 use super::attention::{block_order, cache_positions, coop_attention, fuses_attention};
 use super::chain::{Chain, Handoff};
 use super::fused::FusedSlots;
-use super::kernels::{get_rows_dispatch, matvec_dispatch};
+use super::kernels;
 use super::layout::{Arena, Arenas, Limits, Placed, Placement};
 use super::resident::{Resident, Streams};
-use super::{
-    Dispatch, Error, Features, Fragment, Fusion, Plan, Reach, Shape, Space, Span, Step, Tuning, Work,
-};
-use crate::model::{Activation, Config, Layer, Matrix, Model, Pairing};
+use super::{Dispatch, Error, Features, Fragment, Fusion, Plan, Space, Span, Step, Tuning, Work};
+use crate::model::{Activation, Config, Layer, Matrix, Model};
 
 /// What a plan is made for.
 #[derive(Debug, Clone, Copy)]
@@ -294,55 +292,12 @@ pub(super) struct Builder<'b> {
 }
 
 impl Builder<'_> {
-    pub(super) fn push(
-        &mut self,
-        name: &'static str,
-        kernel: &'static k::Kernel,
-        shape: Shape,
-        bindings: Vec<Span>,
-        push: Vec<u32>,
-        grid: [u64; 2],
-    ) -> Result<(), Error> {
-        debug_assert_eq!(bindings.len(), kernel.bindings.len(), "{name}");
-        debug_assert_eq!(push.len() * 4, kernel.push_bytes as usize, "{name}");
-        let limits = &self.options.limits;
-        for span in &bindings {
-            limits.check_range(name, span.bytes)?;
-        }
-        let [most_x, most_y] = limits.grid;
-        if grid[0] > most_x.into() || grid[1] > most_y.into() {
-            let step = name.to_owned();
-            return Err(Error::Grid { step, x: grid[0], y: grid[1], most_x, most_y });
-        }
-        let grid = [grid[0] as u32, grid[1] as u32];
-        let work = Work::Dispatch(Dispatch {
-            kernel,
-            shape,
-            bindings,
-            push,
-            constants: Vec::new(),
-            grid,
-            reach: None,
-            waits: false,
-        });
-        self.steps.push(Step { layer: self.layer, name, work });
+    pub(super) fn push(&mut self, name: &'static str, dispatch: Dispatch) -> Result<(), Error> {
+        self.steps.push(dispatch.step(name, self.layer, &self.options.limits)?);
         if let Some(chain) = &mut self.chain {
             chain.broken();
         }
         Ok(())
-    }
-
-    /// One invocation for each of `count` elements.
-    fn elements(
-        &mut self,
-        name: &'static str,
-        kernel: &'static k::Kernel,
-        bindings: Vec<Span>,
-        push: Vec<u32>,
-        count: u32,
-    ) -> Result<(), Error> {
-        let shape = Shape { workgroup: self.options.tuning.element, rows: 1 };
-        self.push(name, kernel, shape, bindings, push, [count.div_ceil(shape.workgroup).into(), 1])
     }
 
     /// Attention and feed-forward network of one layer.
@@ -363,17 +318,17 @@ impl Builder<'_> {
         let projected = self.output_bias(layer, s)?;
         let names = ["attn_post_norm", "attn_post_norm_weight"];
         let added = self.post_norm(names, layer.attn_post_norm.as_ref(), s, projected)?;
-        self.binary("attn_residual", &k::ADD, s.state, added, s.middle)?;
+        self.binary("attn_residual", k::pairwise::Build::ADD, s.state, added, s.middle)?;
 
         self.norm("ffn_norm", "ffn_norm_weight", &layer.ffn_norm, s.middle, s.normed, s.weighted)?;
         self.matvec("ffn_gate", &layer.ffn_gate, s.weighted, s.gate)?;
         self.matvec("ffn_up", &layer.ffn_up, s.weighted, s.up)?;
         self.activation(s.gate, s.activated)?;
-        self.binary("ffn_multiply", &k::MUL, s.activated, s.up, s.hidden)?;
+        self.binary("ffn_multiply", k::pairwise::Build::MUL, s.activated, s.up, s.hidden)?;
         self.matvec("ffn_down", &layer.ffn_down, s.hidden, s.down)?;
         let names = ["ffn_post_norm", "ffn_post_norm_weight"];
         let added = self.post_norm(names, layer.ffn_post_norm.as_ref(), s, s.down)?;
-        self.binary("ffn_residual", &k::ADD, s.middle, added, s.state)
+        self.binary("ffn_residual", k::pairwise::Build::ADD, s.middle, added, s.state)
     }
 
     /// From the projections to the attention's result, one step for each operation.
@@ -405,11 +360,12 @@ impl Builder<'_> {
     /// One dispatch for each part of the table; all but the one with the token's row do nothing.
     fn embed(&mut self, table: &Matrix<'_>, to: Span) -> Result<(), Error> {
         for part in self.weights.parts(table) {
-            let (kernel, count) = get_rows_dispatch(table.ty, table.columns);
             let Placed { quants, scales } = part.placed;
-            let bindings = [Some(self.step), Some(quants), scales, Some(to)].into_iter().flatten().collect();
-            let push = vec![table.columns, part.first_row, part.rows];
-            self.elements("token_embd", kernel, bindings, push, count)?;
+            let push =
+                k::get_rows::Push { columns: table.columns, first_row: part.first_row, rows: part.rows };
+            let bindings = k::get_rows::Bindings { step: self.step, quants, scales, result: to };
+            let element = self.options.tuning.element;
+            self.push("token_embd", kernels::get_rows(table.ty, element, push, bindings))?;
         }
         Ok(())
     }
@@ -420,29 +376,33 @@ impl Builder<'_> {
         const PARTS: u32 = 256;
         let groups = count.div_ceil(PARTS).min(PARTS);
         let parts = arena.take(8 * u64::from(groups));
-        let shape = Shape { workgroup: self.options.tuning.reduce, rows: 1 };
-        self.push("best", &k::BEST, shape, vec![logits, parts], vec![count], [groups.into(), 1])?;
-        let bindings = vec![parts, self.step, tokens];
-        self.push("advance", &k::ADVANCE, shape, bindings, vec![groups], [1, 1])
+        let reduce = self.options.tuning.reduce;
+        let bindings = k::best::Bindings { logits, result: parts };
+        self.push("best", kernels::best(reduce, count, groups, bindings))?;
+        let bindings = k::advance::Bindings { parts, step: self.step, tokens };
+        self.push("advance", kernels::advance(reduce, groups, bindings))
     }
 
     /// The present position's cosines and sines to where their place does not depend on it.
     pub(super) fn fetch_angles(&mut self) -> Result<(), Error> {
-        let pairs = self.config.rope_dim / 2;
-        for (table, row) in self.rope_tables.clone().into_iter().zip(self.angles.clone()) {
-            self.elements("angles", &k::ANGLES, vec![self.step, table, row], vec![pairs], pairs)?;
+        let (element, pairs) = (self.options.tuning.element, self.config.rope_dim / 2);
+        for (table, result) in self.rope_tables.clone().into_iter().zip(self.angles.clone()) {
+            let bindings = k::angles::Bindings { step: self.step, table, result };
+            self.push("angles", kernels::angles(element, pairs, bindings))?;
         }
         Ok(())
     }
 
-    fn scale(&mut self, name: &'static str, factor: f32, from: Span, to: Span) -> Result<(), Error> {
-        let count = (to.bytes / 4) as u32;
-        self.elements(name, &k::SCALE, vec![from, to], vec![count, factor.to_bits()], count)
+    fn scale(&mut self, name: &'static str, factor: f32, x: Span, result: Span) -> Result<(), Error> {
+        let push = k::scale::Push { count: result.floats(), factor };
+        let bindings = k::scale::Bindings { x, result };
+        self.push(name, kernels::scale(self.options.tuning.element, push, bindings))
     }
 
-    fn softcap(&mut self, name: &'static str, cap: f32, from: Span, to: Span) -> Result<(), Error> {
-        let count = (to.bytes / 4) as u32;
-        self.elements(name, &k::SOFTCAP, vec![from, to], vec![count, cap.to_bits()], count)
+    fn softcap(&mut self, name: &'static str, cap: f32, x: Span, result: Span) -> Result<(), Error> {
+        let push = k::softcap::Push { count: result.floats(), cap };
+        let bindings = k::softcap::Bindings { x, result };
+        self.push(name, kernels::softcap(self.options.tuning.element, push, bindings))
     }
 
     /// The projection with its bias, if there is one.
@@ -454,7 +414,7 @@ impl Builder<'_> {
     ) -> Result<Span, Error> {
         let Some(bias) = bias else { return Ok(stages.projected) };
         let bias = self.weights.of(bias).quants;
-        self.binary(name, &k::ADD, stages.projected, bias, stages.biased)?;
+        self.binary(name, k::pairwise::Build::ADD, stages.projected, bias, stages.biased)?;
         Ok(stages.biased)
     }
 
@@ -469,14 +429,16 @@ impl Builder<'_> {
     ) -> Result<Span, Error> {
         let Some(weight) = weight else { return Ok(from) };
         let width = weight.columns;
-        let shape = Shape { workgroup: self.options.tuning.reduce, rows: 1 };
-        let push = vec![width, self.config.epsilon.to_bits()];
-        self.push(name, &k::RMS_NORM_ROWS, shape, vec![from, stages.normed], push, [heads.into(), 1])?;
-        let weight = self.weights.of(weight).quants;
-        let bindings = vec![stages.normed, weight, stages.weighted];
-        let count = heads * width;
-        self.elements(weight_name, &k::MUL_ROWS, bindings, vec![count, width], count)?;
-        Ok(stages.weighted)
+        let Stages { normed, weighted, .. } = *stages;
+        let push = k::rms_norm_rows::Push { width, epsilon: self.config.epsilon };
+        let bindings = k::rms_norm_rows::Bindings { x: from, result: normed };
+        self.push(name, kernels::rms_norm_rows(self.options.tuning.reduce, heads, push, bindings))?;
+        let push = k::rowwise::Push { count: heads * width, width };
+        let bindings =
+            k::rowwise::Bindings { a: normed, b: self.weights.of(weight).quants, result: weighted };
+        let element = self.options.tuning.element;
+        self.push(weight_name, kernels::rowwise(k::rowwise::Build::MUL_ROWS, element, push, bindings))?;
+        Ok(weighted)
     }
 
     /// What a part of a layer adds to the stream: normed, in models that do so.
@@ -501,32 +463,31 @@ impl Builder<'_> {
         normed: Span,
         to: Span,
     ) -> Result<(), Error> {
-        let shape = Shape { workgroup: self.options.tuning.reduce, rows: 1 };
-        let push = vec![weight.columns, self.config.epsilon.to_bits()];
-        self.push(name, &k::RMS_NORM, shape, vec![from, normed], push, [1, 1])?;
-        let weight = self.weights.of(weight).quants;
-        self.binary(weight_name, &k::MUL, normed, weight, to)
+        let push = k::rms_norm::Push { count: weight.columns, epsilon: self.config.epsilon };
+        let bindings = k::rms_norm::Bindings { x: from, result: normed };
+        self.push(name, kernels::rms_norm(self.options.tuning.reduce, push, bindings))?;
+        self.binary(weight_name, k::pairwise::Build::MUL, normed, self.weights.of(weight).quants, to)
     }
 
     pub(super) fn binary(
         &mut self,
         name: &'static str,
-        kernel: &'static k::Kernel,
+        build: k::pairwise::Build,
         a: Span,
         b: Span,
-        to: Span,
+        result: Span,
     ) -> Result<(), Error> {
-        let count = (to.bytes / 4) as u32;
-        self.elements(name, kernel, vec![a, b, to], vec![count], count)
+        let bindings = k::pairwise::Bindings { a, b, result };
+        self.push(name, kernels::pairwise(build, self.options.tuning.element, result.floats(), bindings))
     }
 
-    pub(super) fn activation(&mut self, from: Span, to: Span) -> Result<(), Error> {
-        let count = (to.bytes / 4) as u32;
-        let (name, kernel) = match self.config.activation {
-            Activation::Silu => ("ffn_silu", &k::SILU),
-            Activation::Gelu => ("ffn_gelu", &k::GELU),
-        };
-        self.elements(name, kernel, vec![from, to], vec![count], count)
+    pub(super) fn activation(&mut self, x: Span, result: Span) -> Result<(), Error> {
+        let (element, function) = (self.options.tuning.element, self.config.activation);
+        let bindings = k::activation::Bindings { x, result };
+        self.push(
+            activation_name(function),
+            kernels::activation(function, element, result.floats(), bindings),
+        )
     }
 
     /// One dispatch for each part of the matrix, each for its own rows of the result.
@@ -534,21 +495,11 @@ impl Builder<'_> {
         &mut self,
         name: &'static str,
         matrix: &Matrix<'_>,
-        from: Span,
+        x: Span,
         to: Span,
     ) -> Result<(), Error> {
-        let Options { tuning, limits, .. } = *self.options;
-        for part in self.weights.parts(matrix) {
-            let Placed { quants, scales } = part.placed;
-            let (kernel, grid) = matvec_dispatch(matrix.ty, part.rows, tuning.matvec, limits.grid[0]);
-            let rows = Span {
-                offset: to.offset + 4 * u64::from(part.first_row),
-                bytes: 4 * u64::from(part.rows),
-                ..to
-            };
-            let bindings = [Some(quants), scales, Some(from), Some(rows)].into_iter().flatten().collect();
-            let push = vec![matrix.columns, part.rows, grid[0] as u32];
-            self.push(name, kernel, tuning.matvec, bindings, push, grid)?;
+        for dispatch in product_of_parts(matrix, self.weights, self.options, x, to) {
+            self.push(name, dispatch)?;
         }
         Ok(())
     }
@@ -558,41 +509,58 @@ impl Builder<'_> {
         name: &'static str,
         heads: u32,
         table: Span,
-        from: Span,
-        to: Span,
+        x: Span,
+        result: Span,
     ) -> Result<(), Error> {
-        let c = self.config;
-        let kernel = match c.pairing {
-            Pairing::Neighbours => &k::ROPE,
-            Pairing::Halves => &k::ROPE_NEOX,
-        };
-        let bindings = vec![self.step, table, from, to];
-        self.elements(name, kernel, bindings, vec![heads, c.head_dim, c.rope_dim], heads * c.head_dim / 2)
+        let Config { head_dim, rope_dim, pairing, .. } = *self.config;
+        let push = k::rope::Push { heads, head_dim, rope_dim };
+        let bindings = k::rope::Bindings { step: self.step, table, x, result };
+        self.push(name, kernels::rope(pairing, self.options.tuning.element, push, bindings))
     }
 
-    fn kv_write(&mut self, name: &'static str, from: Span, cache: Span) -> Result<(), Error> {
-        let count = self.config.kv_dim();
-        self.elements(name, &k::KV_WRITE, vec![self.step, from, cache], vec![count], count)
+    fn kv_write(&mut self, name: &'static str, x: Span, cache: Span) -> Result<(), Error> {
+        let bindings = k::kv_write::Bindings { step: self.step, x, cache };
+        self.push(name, kernels::kv_write(self.options.tuning.element, self.config.kv_dim(), bindings))
     }
 
     fn attention(&mut self, s: &Slots, keys: Span, values: Span, window: Option<u32>) -> Result<(), Error> {
-        let c = self.config;
-        let context = self.options.context;
-        let window = window.unwrap_or(context);
-        let scale = c.attention_scale as f32;
-        let element = Shape { workgroup: self.options.tuning.element, rows: 1 };
-        let shape = [c.heads, c.kv_heads, c.head_dim, context];
-        let tiles = context.div_ceil(element.workgroup);
-        let bindings = vec![self.step, s.q.rotated, keys, s.scores];
-        let push = [&shape[..], &[scale.to_bits(), window]].concat();
-        let grid = [tiles.into(), c.heads.into()];
-        let reach = Some(Reach { axis: 0, positions: element.workgroup });
-        self.push_with("scores", &k::SCORES, element, bindings, push, Vec::new(), grid, reach)?;
-        let reduce = Shape { workgroup: self.options.tuning.reduce, rows: 1 };
-        let bindings = vec![self.step, s.scores, s.probabilities];
-        self.push("softmax", &k::SOFTMAX, reduce, bindings, vec![context, window], [c.heads.into(), 1])?;
-        let bindings = vec![self.step, s.probabilities, values, s.attention];
-        let push = [&shape[..], &[window]].concat();
-        self.elements("weighted_sum", &k::WEIGHTED_SUM, bindings, push, c.q_dim())
+        let Config { heads, kv_heads, head_dim, attention_scale, .. } = *self.config;
+        let Options { context, tuning, .. } = *self.options;
+        let (step, scale, window) = (self.step, attention_scale as f32, window.unwrap_or(context));
+        let push = k::scores::Push { heads, kv_heads, head_dim, context, scale, window };
+        let bindings = k::scores::Bindings { step, q: s.q.rotated, keys, result: s.scores };
+        self.push("scores", kernels::scores(tuning.element, push, bindings))?;
+        let push = k::softmax::Push { context, window };
+        let bindings = k::softmax::Bindings { step, scores: s.scores, result: s.probabilities };
+        self.push("softmax", kernels::softmax(tuning.reduce, heads, push, bindings))?;
+        let push = k::weighted_sum::Push { heads, kv_heads, head_dim, context, window };
+        let probabilities = s.probabilities;
+        let bindings = k::weighted_sum::Bindings { step, probabilities, values, result: s.attention };
+        self.push("weighted_sum", kernels::weighted_sum(tuning.element, push, bindings))
     }
+}
+
+/// What the step with the gate's function is called.
+pub(super) fn activation_name(function: Activation) -> &'static str {
+    match function {
+        Activation::Silu => "ffn_silu",
+        Activation::Gelu => "ffn_gelu",
+    }
+}
+
+/// A matrix times one vector: a dispatch for each part of the matrix, each for its own rows of the result.
+pub(super) fn product_of_parts(
+    matrix: &Matrix<'_>,
+    weights: &Placement,
+    options: &Options,
+    x: Span,
+    to: Span,
+) -> impl Iterator<Item = Dispatch> {
+    let Options { tuning, limits, .. } = *options;
+    let (ty, columns) = (matrix.ty, matrix.columns);
+    weights.parts(matrix).iter().map(move |part| {
+        let Placed { quants, scales } = part.placed;
+        let bindings = k::matvec::Bindings { quants, scales, x, result: to.rows(part) };
+        kernels::matvec(ty, tuning.matvec, [columns, part.rows], limits.grid[0], bindings)
+    })
 }

@@ -12,13 +12,12 @@
 
 use zinc_shaders as k;
 
-use super::attention::{
-    attention_constants, cache_positions, coop_attention, fitting_attention, fuses_attention, splits,
-};
+use super::attention::{cache_positions, coop_attention, fitting_attention, fuses_attention, splits};
 use super::decode::{Builder, Slots};
+use super::kernels::{self, Arithmetic, Heads};
 use super::layout::Arena;
 use super::tile::{Crew, Tiling, Work as Cut};
-use super::{Dispatch, Error, Options, Reach, Shape, Space, Span, Step, Work};
+use super::{Error, Options, Space, Span};
 use crate::model::{Activation, Config, Layer, Matrix};
 
 /// Which steps are made one.
@@ -117,6 +116,18 @@ enum Epilogue {
     Gate(Activation),
 }
 
+impl Epilogue {
+    /// The kernel's `EPILOGUE`.
+    fn number(self) -> u32 {
+        match self {
+            Self::Plain => 0,
+            Self::Residual(_) => 1,
+            Self::Gate(Activation::Silu) => 2,
+            Self::Gate(Activation::Gelu) => 3,
+        }
+    }
+}
+
 /// One matrix of a step, and where its results go.
 #[derive(Clone, Copy)]
 struct Item<'m, 'a> {
@@ -202,7 +213,7 @@ impl Builder<'_> {
             let projected = self.output_bias(layer, s)?;
             let names = ["attn_post_norm", "attn_post_norm_weight"];
             let added = self.post_norm(names, layer.attn_post_norm.as_ref(), s, projected)?;
-            self.binary("attn_residual", &k::ADD, s.state, added, s.middle)?;
+            self.binary("attn_residual", k::pairwise::Build::ADD, s.state, added, s.middle)?;
         }
 
         let t = self.options.tuning.fused;
@@ -218,7 +229,7 @@ impl Builder<'_> {
             self.matvec("ffn_down", &layer.ffn_down, s.hidden, s.down)?;
             let names = ["ffn_post_norm", "ffn_post_norm_weight"];
             let added = self.post_norm(names, layer.ffn_post_norm.as_ref(), s, s.down)?;
-            self.binary("ffn_residual", &k::ADD, s.middle, added, s.next)?;
+            self.binary("ffn_residual", k::pairwise::Build::ADD, s.middle, added, s.next)?;
         }
         Ok(())
     }
@@ -227,7 +238,7 @@ impl Builder<'_> {
     pub(super) fn output_bias(&mut self, layer: &Layer<'_>, s: &Slots) -> Result<Span, Error> {
         let Some(bias) = &layer.attn_output_bias else { return Ok(s.projected) };
         let bias = self.weights.of(bias).quants;
-        self.binary("attn_output_bias", &k::ADD, s.projected, bias, s.post_normed)?;
+        self.binary("attn_output_bias", k::pairwise::Build::ADD, s.projected, bias, s.post_normed)?;
         Ok(s.post_normed)
     }
 
@@ -253,7 +264,7 @@ impl Builder<'_> {
             self.matvec("ffn_up", up, x, s.up)?;
         }
         self.activation(s.gate, s.activated)?;
-        self.binary("ffn_multiply", &k::MUL, s.activated, s.up, s.hidden)
+        self.binary("ffn_multiply", k::pairwise::Build::MUL, s.activated, s.up, s.hidden)
     }
 
     /// The last norm and the output head.
@@ -316,16 +327,11 @@ impl Builder<'_> {
             rest = others;
             if let [item] = group {
                 for part in self.weights.parts(item.matrix) {
-                    let sub = |span: Span| Span {
-                        offset: span.offset + 4 * u64::from(part.first_row),
-                        bytes: 4 * u64::from(part.rows),
-                        ..span
-                    };
                     let epilogue = match epilogue {
-                        Epilogue::Residual(span) => Epilogue::Residual(sub(span)),
+                        Epilogue::Residual(span) => Epilogue::Residual(span.rows(part)),
                         other => other,
                     };
-                    let piece = Item { to: sub(item.to), ..*item };
+                    let piece = Item { to: item.to.rows(part), ..*item };
                     let places = [(part.placed.quants, part.placed.scales, part.rows, part.first_row)];
                     self.product(name, &[piece], &places, x, norm, epilogue)?;
                 }
@@ -381,48 +387,44 @@ impl Builder<'_> {
                 .filter(|_| !gated)
                 .map_or(0, |item| ((item.to.offset - result.offset) / 4) as u32 - before)
         };
-        let mut push = vec![ends[0], ends[1], rows];
-        push.extend((0..3).map(|i| offset(&quant_spans, quants, i, 16)));
-        push.extend((0..3).map(|i| offset(&scale_spans, scales, i, 4)));
-        push.extend((0..3).map(|i| offset(&bias_spans, bias, i, 4) + first_row));
-        push.extend([gap(1), gap(2), self.config.epsilon.to_bits()]);
-
-        let residual = if let Epilogue::Residual(span) = epilogue { span } else { x };
-        let norm_span = norm.map_or(x, |n| self.weights.of(n).quants);
-        let mut bindings = vec![quants, scales, x, norm_span, residual, bias, result];
-        let kind = match epilogue {
-            Epilogue::Plain => 0,
-            Epilogue::Residual(_) => 1,
-            Epilogue::Gate(Activation::Silu) => 2,
-            Epilogue::Gate(Activation::Gelu) => 3,
+        let [quants_a, quants_b, quants_c] = std::array::from_fn(|i| offset(&quant_spans, quants, i, 16));
+        let [scales_a, scales_b, scales_c] = std::array::from_fn(|i| offset(&scale_spans, scales, i, 4));
+        let [bias_a, bias_b, bias_c] = std::array::from_fn(|i| offset(&bias_spans, bias, i, 4) + first_row);
+        let push = k::fused_matvec::Push {
+            rows_a: ends[0],
+            rows_ab: ends[1],
+            rows,
+            quants_a,
+            quants_b,
+            quants_c,
+            scales_a,
+            scales_b,
+            scales_c,
+            bias_a,
+            bias_b,
+            bias_c,
+            gap_b: gap(1),
+            gap_c: gap(2),
+            epsilon: self.config.epsilon,
         };
-        let mut constants = vec![
-            (2, matrix.columns),
-            (3, tiling.units),
-            (4, u32::from(norm.is_some())),
-            (5, kind),
-            (6, u32::from(!bias_spans.is_empty())),
-            (7, tiling.activations),
-            (8, tiling.partials),
-            (32, tiling.squares),
-            (33, tiling.lanes),
-        ];
-        if let Some(link) = &link {
-            constants.push(link.constant);
-            bindings.push(link.binding);
-        }
-        let stem = if link.is_some() { "chained_matvec" } else { "fused_matvec" };
-        let kernel = fused_kernel(stem, matrix.ty, self.options.features.dot);
-        self.push_with(
-            name,
-            kernel,
-            Shape { workgroup: tiling.threads, rows: tiling.rows },
-            bindings,
-            push,
-            constants,
-            [tiling.groups.into(), 1],
-            None,
-        )?;
+        let bindings = k::fused_matvec::Bindings {
+            weights: quants,
+            scales,
+            x,
+            norm: norm.map_or(x, |n| self.weights.of(n).quants),
+            residual: if let Epilogue::Residual(span) = epilogue { span } else { x },
+            bias,
+            result,
+            chain: link.as_ref().map(|link| link.chain),
+        };
+        let product = kernels::Product {
+            work,
+            epilogue: epilogue.number(),
+            bias: !bias_spans.is_empty(),
+            native_dot: self.options.features.dot,
+        };
+        let waiting = link.as_ref().map(|link| link.waiting);
+        self.push(name, kernels::product(product, &tiling, waiting, push, bindings))?;
         self.linked(link);
         Ok(())
     }
@@ -436,54 +438,47 @@ impl Builder<'_> {
         to: Span,
     ) -> Result<(), Error> {
         let (c, f) = (self.config, self.fused);
-        let t = self.options.tuning.fused;
-        let group = c.heads / c.kv_heads;
-        let constants = attention_constants(c, layer.attn_q_norm.is_some(), &t);
-        let link = self.link();
-        let (kernel, threads, tile, mut constants) = if let Some(coop) = coop_attention(c, self.options) {
-            let kernel = if link.is_some() { &k::CHAINED_ATTENTION_COOP } else { &k::FUSED_ATTENTION_COOP };
-            (kernel, coop.threads, coop.tile, coop.constants(&constants))
-        } else {
-            let shape = fitting_attention(group, c.head_dim, &t, &self.options.limits);
-            let threads = shape.expect("attention is fused where it fits").threads;
-            let kernel = if link.is_some() { &k::CHAINED_ATTENTION } else { &k::FUSED_ATTENTION };
-            (kernel, threads, t.tile, constants)
-        };
-        let splits = splits(c, self.options);
+        let (t, link) = (self.options.tuning.fused, self.link());
+        let heads = Heads::of(c, layer.attn_q_norm.is_some());
+        let arithmetic = coop_attention(c, self.options).map_or_else(
+            || {
+                let shape = fitting_attention(heads.group, c.head_dim, &t, &self.options.limits);
+                Arithmetic::Floats { threads: shape.expect("attention is fused where it fits").threads }
+            },
+            Arithmetic::Matrices,
+        );
         let context = cache_positions(c, self.options);
-        let window = c.layer_window(index).unwrap_or(context);
         let rope = c.layer_rope(index);
         let table = self.angles.get(rope).copied().unwrap_or(self.rope_tables[rope]);
         let qkv = cover(&[f.q, f.k, f.v]);
         let at = |span: Span| ((span.offset - qkv.offset) / 4) as u32;
         let norm = |m: &Option<Matrix<'_>>| m.as_ref().map_or(table, |m| self.weights.of(m).quants);
-        let (q_norm, k_norm) = (norm(&layer.attn_q_norm), norm(&layer.attn_k_norm));
-        let mut bindings = vec![self.step, table, qkv, q_norm, k_norm, keys, values, f.parts, f.counters, to];
-        let push = vec![
-            c.heads,
-            c.kv_heads,
+        let push = k::fused_attention::Push {
+            heads: c.heads,
+            kv_heads: c.kv_heads,
             context,
-            window,
-            (c.attention_scale as f32).to_bits(),
-            c.epsilon.to_bits(),
-            splits,
-            at(f.k),
-            at(f.v),
-        ];
-        if let Some(link) = &link {
-            constants.push(link.constant);
-            bindings.push(link.binding);
-        }
-        self.push_with(
-            "attention",
-            kernel,
-            Shape { workgroup: threads, rows: 1 },
-            bindings,
-            push,
-            constants,
-            [c.kv_heads.into(), splits.into()],
-            Some(Reach { axis: 1, positions: tile }),
-        )?;
+            window: c.layer_window(index).unwrap_or(context),
+            scale: c.attention_scale as f32,
+            epsilon: c.epsilon,
+            splits: splits(c, self.options),
+            key_at: at(f.k),
+            value_at: at(f.v),
+        };
+        let bindings = k::fused_attention::Bindings {
+            step: self.step,
+            angles: table,
+            qkv,
+            q_norm: norm(&layer.attn_q_norm),
+            k_norm: norm(&layer.attn_k_norm),
+            keys,
+            values,
+            parts: f.parts,
+            counters: f.counters,
+            result: to,
+            chain: link.as_ref().map(|link| link.chain),
+        };
+        let waiting = link.as_ref().map(|link| link.waiting);
+        self.push("attention", kernels::attention(&heads, arithmetic, &t, waiting, push, bindings))?;
         self.linked(link);
         Ok(())
     }
@@ -503,41 +498,12 @@ impl Builder<'_> {
         (all.offset, all.bytes) = (all.offset + from, all.bytes - from);
         let bytes = all.bytes.min(most).min(self.options.limits.range) / 16 * 16;
         let count = (bytes / 16) as u32;
-        let groups = count.div_ceil(16 * WORKGROUP);
+        let groups = kernels::stream_groups(WORKGROUP, count);
         let scratch = self.fused.scratch;
         if bytes == 0 || u64::from(4 * groups * WORKGROUP) > scratch.bytes {
             return Ok(());
         }
-        let shape = Shape { workgroup: WORKGROUP, rows: 1 };
-        let bindings = vec![Span { bytes, ..all }, scratch];
-        self.push("prefetch", &k::STREAM, shape, bindings, vec![count], [groups.into(), 1])
+        let bindings = k::stream::Bindings { x: Span { bytes, ..all }, result: scratch };
+        self.push("prefetch", kernels::stream(WORKGROUP, count, groups, bindings))
     }
-
-    #[allow(clippy::too_many_arguments)] // the parts of a dispatch
-    pub(super) fn push_with(
-        &mut self,
-        name: &'static str,
-        kernel: &'static k::Kernel,
-        shape: Shape,
-        bindings: Vec<Span>,
-        push: Vec<u32>,
-        constants: Vec<(u32, u32)>,
-        grid: [u64; 2],
-        reach: Option<Reach>,
-    ) -> Result<(), Error> {
-        self.push(name, kernel, shape, bindings, push, grid)?;
-        if let Some(Step { work: Work::Dispatch(Dispatch { constants: c, reach: r, .. }), .. }) =
-            self.steps.last_mut()
-        {
-            (*c, *r) = (constants, reach);
-        }
-        Ok(())
-    }
-}
-
-/// The build of a fused kernel for a weight format.
-pub(super) fn fused_kernel(stem: &str, ty: crate::quant::WeightType, native_dot: bool) -> &'static k::Kernel {
-    let plain = if native_dot || !ty.is_quantized() { "" } else { "_plain" };
-    let name = format!("{stem}_{}{plain}", ty.to_string().to_lowercase());
-    k::Kernel::by_name(&name).expect("the shaders have a build for each format")
 }

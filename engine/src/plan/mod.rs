@@ -16,7 +16,7 @@ mod chain;
 mod coop;
 mod decode;
 mod fused;
-mod kernels;
+pub(crate) mod kernels;
 mod layout;
 mod prompt;
 mod resident;
@@ -35,15 +35,11 @@ pub use coop::{CoopTuning, Cooperative, Fragment, Shapes};
 pub(crate) use decode::rope_tables;
 pub use decode::{Options, decode};
 pub use fused::{Fusion, Parts};
-pub(crate) use kernels::{Family, get_rows_dispatch, matvec_dispatch};
 pub use layout::{Arena, Arenas, Limits, Part, Placed, Placement, place};
 pub use prompt::{Logits, batch_bytes, prompt};
-pub(crate) use prompt::{
-    attention_shape as batch_attention_shape, halves_shape, matmul_dispatch, matmul_shape,
-};
 pub(crate) use tile::{Crew, Tiling, Work as Cut};
 
-use zinc_shaders::{Direction, Kernel};
+use zinc_shaders::{Call, Direction};
 
 /// What cannot be planned.
 #[derive(Debug, thiserror::Error)]
@@ -176,6 +172,17 @@ pub struct Span {
 }
 
 impl Span {
+    /// How many floats it holds.
+    fn floats(&self) -> u32 {
+        (self.bytes / 4) as u32
+    }
+
+    /// The floats of a part's rows, of one for each row of the whole matrix.
+    fn rows(&self, part: &Part) -> Self {
+        let (offset, bytes) = (self.offset + 4 * u64::from(part.first_row), 4 * u64::from(part.rows));
+        Self { offset, bytes, ..*self }
+    }
+
     /// Whether they share a byte.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.space == other.space
@@ -184,19 +191,11 @@ impl Span {
     }
 }
 
-/// A kernel with everything that a dispatch of it needs.
+/// A kernel with everything that a dispatch of it needs; made by the functions of `kernels`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dispatch {
-    /// The kernel.
-    pub kernel: &'static Kernel,
-    /// Its specialization.
-    pub shape: Shape,
-    /// The bytes bound to each binding, in order; exactly what the kernel may touch.
-    pub bindings: Vec<Span>,
-    /// Push constants, as 32-bit words.
-    pub push: Vec<u32>,
-    /// Specialization constants beside those of the shape: (number, value).
-    pub constants: Vec<(u32, u32)>,
+pub struct Dispatch<B = Span> {
+    /// The kernel with its constants and what is bound: in a plan, exactly the bytes that the kernel may touch.
+    pub call: Call<B>,
     /// Workgroups along x and y.
     pub grid: [u32; 2],
     /// How the grid shrinks with the context, for kernels whose work grows with it.
@@ -214,7 +213,23 @@ pub struct Reach {
     pub positions: u32,
 }
 
-impl Dispatch {
+impl<B> Dispatch<B> {
+    /// So many workgroups along x and y.
+    pub(crate) fn new(call: Call<B>, grid: [u32; 2]) -> Self {
+        Self { call, grid, reach: None, waits: false }
+    }
+
+    /// One invocation for each of `count` elements.
+    pub(crate) fn over(call: Call<B>, count: u32) -> Self {
+        Self::over_rows(call, count, 1)
+    }
+
+    /// One invocation for each of `count` elements of each row.
+    pub(crate) fn over_rows(call: Call<B>, count: u32, rows: u32) -> Self {
+        let groups = count.div_ceil(call.workgroup());
+        Self::new(call, [groups, rows])
+    }
+
     /// The grid for a context of at most `positions` tokens.
     pub fn grid_at(&self, positions: u32) -> [u32; 2] {
         let mut grid = self.grid;
@@ -225,12 +240,26 @@ impl Dispatch {
     }
 }
 
-/// Specialization constants of a pipeline.
+impl Dispatch {
+    /// As a step of this name, unless the device cannot bind or dispatch it.
+    fn step(self, name: &'static str, layer: Option<u32>, limits: &Limits) -> Result<Step, Error> {
+        for span in &self.call.bindings {
+            limits.check_range(name, span.bytes)?;
+        }
+        let ([x, y], [most_x, most_y]) = (self.grid, limits.grid);
+        if x > most_x || y > most_y {
+            return Err(Error::Grid { step: name.to_owned(), x: x.into(), y: y.into(), most_x, most_y });
+        }
+        Ok(Step { layer, name, work: Work::Dispatch(self) })
+    }
+}
+
+/// Workgroups of a matrix-vector kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Invocations in a workgroup: a power of two, at least 4.
     pub workgroup: u32,
-    /// Rows that a workgroup of a matrix-vector kernel computes; 1 elsewhere.
+    /// Rows that a workgroup computes.
     pub rows: u32,
 }
 
@@ -263,7 +292,9 @@ impl Step {
     /// The bytes that the step may read or write.
     pub fn accesses(&self) -> Vec<(Span, Direction)> {
         match &self.work {
-            Work::Dispatch(d) => d.bindings.iter().copied().zip(d.kernel.bindings.iter().copied()).collect(),
+            Work::Dispatch(Dispatch { call, .. }) => {
+                call.bindings.iter().copied().zip(call.kernel.bindings.iter().copied()).collect()
+            }
             Work::Copy { from, to } => vec![(*from, Direction::Read), (*to, Direction::Write)],
         }
     }

@@ -14,19 +14,11 @@ use zinc_shaders as k;
 
 use super::attention::{CoopAttention, block_order, cache_positions, coop_attention, fuses_attention};
 use super::coop::{CoopTile, halves_bytes};
-use super::decode::{constants_end, layer_caches};
-use super::kernels::Family;
+use super::decode::{activation_name, constants_end, layer_caches, product_of_parts};
+use super::kernels::{self, CacheOf};
 use super::layout::{Arena, Placed, Placement};
-use super::{
-    Dispatch, Error, Fragment, Options, Plan, Shape, Space, Span, Step, Work, matvec_dispatch, rope_tables,
-};
-use crate::model::{Activation, Config, Layer, Matrix, Model, Pairing};
-use crate::quant::WeightType;
-
-/// Rows of a matrix that a workgroup of the matrix kernel takes, as in matmul.comp.
-const TILE_ROWS: u32 = 64;
-/// Specialization constant of `batch_rope` (pairing) and `batch_attention` (width of a head).
-const VARIANT_ID: u32 = 2;
+use super::{Dispatch, Error, Options, Plan, Space, Span, Step, Work, rope_tables};
+use crate::model::{Config, Layer, Matrix, Model};
 
 /// Bytes of what the host writes before a batch of at most `batch` tokens: position, number of tokens, ids.
 pub fn batch_bytes(batch: u32) -> u64 {
@@ -88,21 +80,17 @@ pub fn prompt(
     let step = Span { space: Space::Step, offset: 0, bytes: batch_bytes(batch) };
     let mut b = Builder { steps: Vec::new(), layer: None, step, config: c, weights, options, batch };
 
+    let element = options.tuning.element;
     for part in weights.parts(&model.embedding) {
         let Placed { quants, scales } = part.placed;
-        let bindings = [Some(step), Some(quants), scales, Some(state)].into_iter().flatten().collect();
-        let push = vec![c.embedding, part.first_row, part.rows];
-        b.tokens(
-            "token_embd",
-            Family::BatchRows.of(model.embedding.ty),
-            bindings,
-            push,
-            c.embedding.div_ceil(16),
-            0,
-        )?;
+        let push = k::batch_rows::Push { columns: c.embedding, first_row: part.first_row, rows: part.rows };
+        let bindings = k::batch_rows::Bindings { batch: step, quants, scales, result: state };
+        b.push("token_embd", kernels::batch_rows(model.embedding.ty, element, batch, push, bindings))?;
     }
     if let Some(factor) = c.embedding_scale {
-        b.elements("embd_scale", &k::SCALE, vec![state, other], &[factor.to_bits()])?;
+        let push = k::scale::Push { count: other.floats(), factor };
+        let bindings = k::scale::Bindings { x: state, result: other };
+        b.push("embd_scale", kernels::scale(b.element(), push, bindings))?;
         (state, other) = (other, state);
     }
     let tables = rope_tables(c, context, limits);
@@ -177,52 +165,33 @@ struct Builder<'b> {
 }
 
 impl Builder<'_> {
-    fn push(&mut self, name: &'static str, dispatch: Dispatch, grid: [u64; 2]) -> Result<(), Error> {
-        debug_assert_eq!(dispatch.bindings.len(), dispatch.kernel.bindings.len(), "{name}");
-        debug_assert_eq!(dispatch.push.len() * 4, dispatch.kernel.push_bytes as usize, "{name}");
-        let limits = &self.options.limits;
-        for span in &dispatch.bindings {
-            limits.check_range(name, span.bytes)?;
-        }
-        let [most_x, most_y] = limits.grid;
-        if grid[0] > most_x.into() || grid[1] > most_y.into() {
-            let step = name.to_owned();
-            return Err(Error::Grid { step, x: grid[0], y: grid[1], most_x, most_y });
-        }
-        let dispatch = Dispatch { grid: grid.map(|n| n as u32), ..dispatch };
-        self.steps.push(Step { layer: self.layer, name, work: Work::Dispatch(dispatch) });
+    fn push(&mut self, name: &'static str, dispatch: Dispatch) -> Result<(), Error> {
+        self.steps.push(dispatch.step(name, self.layer, &self.options.limits)?);
         Ok(())
     }
 
-    /// One invocation for each element of the result, the last binding; `more` push constants follow the count.
-    fn elements(
+    fn pairwise(
         &mut self,
         name: &'static str,
-        kernel: &'static k::Kernel,
-        bindings: Vec<Span>,
-        more: &[u32],
+        build: k::pairwise::Build,
+        [a, b]: [Span; 2],
+        result: Span,
     ) -> Result<(), Error> {
-        let count = bindings.last().map_or(0, |to| to.bytes / 4) as u32;
-        let shape = Shape { workgroup: self.element(), rows: 1 };
-        let push = [&[count], more].concat();
-        let grid = [u64::from(count.div_ceil(shape.workgroup)), 1];
-        self.push(name, dispatch(kernel, shape, bindings, push, Vec::new()), grid)
+        let bindings = k::pairwise::Bindings { a, b, result };
+        self.push(name, kernels::pairwise(build, self.element(), result.floats(), bindings))
     }
 
-    /// `each` invocations for each token of the batch.
-    fn tokens(
+    fn rowwise(
         &mut self,
         name: &'static str,
-        kernel: &'static k::Kernel,
-        bindings: Vec<Span>,
-        push: Vec<u32>,
-        each: u32,
-        variant: u32,
+        build: k::rowwise::Build,
+        a: Span,
+        row: &Matrix<'_>,
+        result: Span,
     ) -> Result<(), Error> {
-        let shape = Shape { workgroup: self.options.tuning.element, rows: 1 };
-        let tokens = if *kernel == k::BATCH_LAST { 1 } else { self.batch };
-        let grid = [each.div_ceil(shape.workgroup).into(), tokens.into()];
-        self.push(name, dispatch(kernel, shape, bindings, push, vec![(VARIANT_ID, variant)]), grid)
+        let push = k::rowwise::Push { count: result.floats(), width: row.columns };
+        let bindings = k::rowwise::Bindings { a, b: self.weights.of(row).quants, result };
+        self.push(name, kernels::rowwise(build, self.element(), push, bindings))
     }
 
     /// Invocations in a workgroup of an element-wise kernel: more than for a token, since there is more of everything.
@@ -234,55 +203,57 @@ impl Builder<'_> {
     fn norm(&mut self, names: [&'static str; 2], weight: &Matrix<'_>, spans: [Span; 3]) -> Result<(), Error> {
         let [from, normed, to] = spans;
         let width = weight.columns;
-        let rows = from.bytes / 4 / u64::from(width);
+        let rows = from.floats() / width;
         // The workgroup of decoding adds up a whole vector; heads are narrow.
         let workgroup = self.options.tuning.reduce.min(width.next_power_of_two().max(4));
-        let push = vec![width, self.config.epsilon.to_bits()];
-        let shape = Shape { workgroup, rows: 1 };
-        let work = dispatch(&k::RMS_NORM_ROWS, shape, vec![from, normed], push, Vec::new());
-        self.push(names[0], work, [rows, 1])?;
-        let weight = self.weights.of(weight).quants;
-        self.elements(names[1], &k::MUL_ROWS, vec![normed, weight, to], &[width])
+        let push = k::rms_norm_rows::Push { width, epsilon: self.config.epsilon };
+        let bindings = k::rms_norm_rows::Bindings { x: from, result: normed };
+        self.push(names[0], kernels::rms_norm_rows(workgroup, rows, push, bindings))?;
+        self.rowwise(names[1], k::rowwise::Build::MUL_ROWS, normed, weight, to)
     }
 
     /// The vectors of width `columns` in `from` as products take them: as they are, or as halves.
     fn factor(
         &mut self,
         name: &'static str,
-        from: Span,
+        x: Span,
         columns: u32,
         halves: Option<Span>,
     ) -> Result<Span, Error> {
-        let Some(halves) = halves else { return Ok(from) };
-        let to = Span { bytes: halves_bytes(columns, self.batch), ..halves };
-        let shape = halves_shape(self.options.tuning.reduce, columns);
-        let work = dispatch(&k::BATCH_HALVES, shape, vec![self.step, from, to], vec![columns], Vec::new());
-        self.push(name, work, [self.batch.into(), 1])?;
-        Ok(to)
+        let Some(halves) = halves else { return Ok(x) };
+        let result = Span { bytes: halves_bytes(columns, self.batch), ..halves };
+        let bindings = k::batch_halves::Bindings { batch: self.step, x, result };
+        let reduce = self.options.tuning.reduce;
+        self.push(name, kernels::batch_halves(reduce, self.batch, columns, bindings))?;
+        Ok(result)
     }
 
-    /// One dispatch for each part of the matrix; `from` are the vectors as [`Builder::factor`] gave them.
-    fn matmul(&mut self, name: &'static str, matrix: &Matrix<'_>, from: Span, to: Span) -> Result<(), Error> {
+    /// One dispatch for each part of the matrix; `x` are the vectors as [`Builder::factor`] gave them.
+    fn matmul(
+        &mut self,
+        name: &'static str,
+        matrix: &Matrix<'_>,
+        x: Span,
+        result: Span,
+    ) -> Result<(), Error> {
         let Options { tuning, limits, matrix: fragment, .. } = *self.options;
+        let (batch, &Matrix { ty, columns, rows: stride, .. }) = (self.step, matrix);
         for part in self.weights.parts(matrix) {
-            let Placed { quants, scales } = part.placed;
-            let bindings =
-                [Some(self.step), Some(quants), scales, Some(from), Some(to)].into_iter().flatten().collect();
-            let push = vec![matrix.columns, part.rows, matrix.rows, part.first_row];
-            let (kernel, shape, constants, grid) = match fragment {
+            let (Placed { quants, scales }, rows, first) = (part.placed, part.rows, part.first_row);
+            let dispatch = match fragment {
                 None => {
-                    let shape = matmul_shape(tuning.reduce);
-                    let (kernel, grid) = matmul_dispatch(matrix.ty, part.rows, self.batch, shape);
-                    (kernel, shape, Vec::new(), grid)
+                    let push = k::matmul::Push { columns, rows, stride, first };
+                    let bindings = k::matmul::Bindings { batch, quants, scales, x, result };
+                    kernels::matmul(ty, tuning.reduce, self.batch, push, bindings)
                 }
                 Some(fragment) => {
-                    let tile = CoopTile::choose(part.rows, self.batch, fragment, &tuning, &limits)?;
-                    let grid = tile.grid(part.rows, self.batch);
-                    (Family::MatmulCoop.of(matrix.ty), tile.shape(), tile.constants(), grid)
+                    let tile = CoopTile::choose(rows, self.batch, fragment, &tuning, &limits)?;
+                    let push = k::matmul_coop::Push { columns, rows, stride, first };
+                    let bindings = k::matmul_coop::Bindings { batch, quants, scales, x, result };
+                    kernels::matmul_coop(ty, &tile, self.batch, push, bindings)
                 }
             };
-            let work = dispatch(kernel, shape, bindings, push, constants);
-            self.push(name, work, grid.map(u64::from))?;
+            self.push(name, dispatch)?;
         }
         Ok(())
     }
@@ -314,64 +285,62 @@ impl Builder<'_> {
         if let Some(weight) = &layer.attn_k_norm {
             self.norm(["attn_k_norm", "attn_k_norm_weight"], weight, [k[0], k[1], k[0]])?;
         }
-        let neox = u32::from(c.pairing == Pairing::Halves);
-        for (name, heads, x) in [("rope_q", c.heads, q), ("rope_k", c.kv_heads, k)] {
-            let push = vec![heads, c.head_dim, c.rope_dim];
-            let bindings = vec![self.step, table, x[0], x[1]];
-            self.tokens(name, &k::BATCH_ROPE, bindings, push, heads * c.head_dim / 2, neox)?;
+        let (batch, element) = (self.batch, self.options.tuning.element);
+        let Config { heads, kv_heads, head_dim, rope_dim, pairing, .. } = *c;
+        for (name, heads, [x, result]) in [("rope_q", heads, q), ("rope_k", kv_heads, k)] {
+            let push = k::batch_rope::Push { heads, head_dim, rope_dim };
+            let bindings = k::batch_rope::Bindings { batch: self.step, table, x, result };
+            self.push(name, kernels::batch_rope(pairing, element, batch, push, bindings))?;
         }
-        let shape = attention_shape(c.head_dim, self.options.limits.shared_memory)?;
-        let grid = [c.heads.into(), self.batch.div_ceil(shape.workgroup / 4).into()];
+        let workgroup = kernels::batch_attention_workgroup(head_dim, self.options.limits.shared_memory)?;
         let context = cache_positions(c, self.options);
-        let window = c.layer_window(index).unwrap_or(context);
-        let attend = vec![c.heads, c.kv_heads, context, (c.attention_scale as f32).to_bits(), window];
-        if let Some((coop, order)) = s.order {
-            let Fragment { m, k: depth, .. } = coop.fragment;
-            let block = [(6, m), (8, depth)];
-            let write = [("write_k", k[1], keys, m, 0), ("write_v", v[0], values, depth, 1)];
-            for (name, x, cache, positions, variant) in write {
-                let constants = [&block[..], &[(VARIANT_ID, variant)]].concat();
-                self.write_blocks(name, [x, order, cache], positions, context, constants)?;
-            }
-            let bindings = vec![self.step, q[1], keys, values, order, s.attention];
-            let constants = [&block[..], &[(VARIANT_ID, c.head_dim)]].concat();
-            let work = dispatch(&k::BATCH_ATTENTION_BLOCKS, shape, bindings, attend, constants);
-            return self.push("attention", work, grid);
-        }
-        let halves = fuses_attention(c, self.options);
-        let (write_keys, write_values, attention, each) = if halves {
-            (&k::BATCH_KV_WRITE_KEYS, &k::BATCH_KV_WRITE_VALUES, &k::BATCH_ATTENTION_HALVES, 8)
-        } else {
-            (&k::BATCH_KV_WRITE_FLOATS, &k::BATCH_KV_WRITE_FLOATS, &k::BATCH_ATTENTION_FLOATS, 4)
+        let cache = match s.order {
+            Some((coop, _)) => CacheOf::Blocks(coop.fragment),
+            None if fuses_attention(c, self.options) => CacheOf::Halves,
+            None => CacheOf::Floats,
         };
-        for (name, kernel, x, cache) in
-            [("write_k", write_keys, k[1], keys), ("write_v", write_values, v[0], values)]
-        {
-            let push = vec![c.kv_heads, c.head_dim, context];
-            self.tokens(name, kernel, vec![self.step, x, cache], push, c.kv_dim() / each, 0)?;
-        }
-        let bindings = vec![self.step, q[1], keys, values, s.attention];
-        let work = dispatch(attention, shape, bindings, attend, vec![(VARIANT_ID, c.head_dim)]);
-        self.push("attention", work, grid)
+        let order = s.order.map(|(_, order)| order);
+        self.write("write_k", cache, false, order, [k[1], keys])?;
+        self.write("write_v", cache, true, order, [v[0], values])?;
+        let push = k::batch_attention::Push {
+            heads,
+            kv_heads,
+            context,
+            scale: c.attention_scale as f32,
+            window: c.layer_window(index).unwrap_or(context),
+        };
+        let (q, result) = (q[1], s.attention);
+        let bindings = k::batch_attention::Bindings { batch: self.step, q, keys, values, order, result };
+        self.push("attention", kernels::batch_attention(cache, head_dim, workgroup, batch, push, bindings))
     }
 
-    /// Keys or values into a cache in blocks, each of so many positions; `spans` are they, the order, and the cache.
-    fn write_blocks(
+    /// Keys or values into the cache; where that has blocks, in this order.
+    fn write(
         &mut self,
         name: &'static str,
-        [x, order, cache]: [Span; 3],
-        positions: u32,
-        context: u32,
-        constants: Vec<(u32, u32)>,
+        cache: CacheOf,
+        values: bool,
+        order: Option<Span>,
+        [x, to]: [Span; 2],
     ) -> Result<(), Error> {
-        let c = self.config;
-        let shape = Shape { workgroup: self.element(), rows: 1 };
-        let (bindings, push) = (vec![self.step, x, order, cache], vec![c.kv_heads, c.head_dim, context]);
-        let work = dispatch(&k::BATCH_KV_WRITE_BLOCKS, shape, bindings, push, constants);
-        let words = c.kv_dim() * positions / 2;
-        // A batch may begin within a block.
-        let rows = self.batch.div_ceil(positions) + 1;
-        self.push(name, work, [words.div_ceil(shape.workgroup).into(), rows.into()])
+        use k::batch_kv_write::Build;
+        let &Config { kv_heads, head_dim, .. } = self.config;
+        let (step, batch, context) = (self.step, self.batch, cache_positions(self.config, self.options));
+        let build = match (cache, order) {
+            (CacheOf::Blocks(fragment), Some(order)) => {
+                let push = k::batch_kv_write_blocks::Push { kv_heads, head_dim, context };
+                let bindings = k::batch_kv_write_blocks::Bindings { batch: step, x, order, cache: to };
+                let element = self.element();
+                let write = kernels::batch_kv_write_blocks(values, fragment, element, batch, push, bindings);
+                return self.push(name, write);
+            }
+            (CacheOf::Floats, _) => Build::BATCH_KV_WRITE_FLOATS,
+            _ if values => Build::BATCH_KV_WRITE_VALUES,
+            _ => Build::BATCH_KV_WRITE_KEYS,
+        };
+        let push = k::batch_kv_write::Push { kv_heads, head_dim, context };
+        let bindings = k::batch_kv_write::Bindings { batch: step, x, cache: to };
+        self.push(name, kernels::batch_kv_write(build, self.options.tuning.element, batch, push, bindings))
     }
 
     /// What was projected with its bias, if there is one: the first span of what comes back.
@@ -382,8 +351,7 @@ impl Builder<'_> {
         [from, to]: [Span; 2],
     ) -> Result<[Span; 2], Error> {
         let Some(bias) = bias else { return Ok([from, to]) };
-        let weight = self.weights.of(bias).quants;
-        self.elements(name, &k::ADD_ROWS, vec![from, weight, to], &[bias.columns])?;
+        self.rowwise(name, k::rowwise::Build::ADD_ROWS, from, bias, to)?;
         Ok([to, from])
     }
 
@@ -392,13 +360,12 @@ impl Builder<'_> {
         let weighted = self.factor("ffn_norm_halves", s.weighted, self.config.embedding, s.halves)?;
         self.matmul("ffn_gate", &layer.ffn_gate, weighted, s.gate)?;
         self.matmul("ffn_up", &layer.ffn_up, weighted, s.up)?;
-        let (name, kernel) = match self.config.activation {
-            Activation::Silu => ("ffn_silu", &k::SILU),
-            Activation::Gelu => ("ffn_gelu", &k::GELU),
-        };
-        self.elements(name, kernel, vec![s.gate, s.activated], &[])?;
+        let (function, count) = (self.config.activation, s.activated.floats());
+        let bindings = k::activation::Bindings { x: s.gate, result: s.activated };
+        let gate = kernels::activation(function, self.element(), count, bindings);
+        self.push(activation_name(function), gate)?;
         // The gate is done with, and its span takes the product.
-        self.elements("ffn_multiply", &k::MUL, vec![s.activated, s.up, s.gate], &[])?;
+        self.pairwise("ffn_multiply", k::pairwise::Build::MUL, [s.activated, s.up], s.gate)?;
         let product = self.factor("ffn_halves", s.gate, self.config.feed_forward, s.halves)?;
         self.matmul("ffn_down", &layer.ffn_down, product, s.projected)
     }
@@ -417,7 +384,7 @@ impl Builder<'_> {
             self.norm([norm, norm], weight, [projected, s.normed, s.weighted])?;
             added = s.weighted;
         }
-        self.elements(add, &k::ADD, vec![from, added, to], &[])
+        self.pairwise(add, k::pairwise::Build::ADD, [from, added], to)
     }
 
     /// Norm, output head and bound: of one row as a decode token has them, of all as the other matrices of a batch.
@@ -430,73 +397,22 @@ impl Builder<'_> {
     ) -> Result<Span, Error> {
         let names = ["output_norm", "output_norm_weight"];
         if let Some(last) = h.last {
-            let width = self.config.embedding;
-            self.tokens("last_row", &k::BATCH_LAST, vec![self.step, state, last], vec![width], width, 0)?;
+            let (element, width) = (self.options.tuning.element, self.config.embedding);
+            let bindings = k::batch_last::Bindings { batch: self.step, x: state, result: last };
+            self.push("last_row", kernels::batch_last(element, width, bindings))?;
             self.norm(names, &model.output_norm, [last, h.normed, h.weighted])?;
-            self.last_logits(&model.output, h.weighted, h.logits)?;
+            for part in product_of_parts(&model.output, self.weights, self.options, h.weighted, h.logits) {
+                self.push("output", part)?;
+            }
         } else {
             self.norm(names, &model.output_norm, [state, h.normed, h.weighted])?;
             let weighted = self.factor("output_halves", h.weighted, self.config.embedding, halves)?;
             self.matmul("output", &model.output, weighted, h.logits)?;
         }
         let Some(cap) = self.config.logit_cap else { return Ok(h.logits) };
-        self.elements("output_softcap", &k::SOFTCAP, vec![h.logits, h.capped], &[cap.to_bits()])?;
+        let push = k::softcap::Push { count: h.capped.floats(), cap };
+        let bindings = k::softcap::Bindings { x: h.logits, result: h.capped };
+        self.push("output_softcap", kernels::softcap(self.element(), push, bindings))?;
         Ok(h.capped)
     }
-
-    /// One dispatch for each part of the output matrix.
-    fn last_logits(&mut self, matrix: &Matrix<'_>, from: Span, logits: Span) -> Result<(), Error> {
-        let shape = self.options.tuning.matvec;
-        for part in self.weights.parts(matrix) {
-            let Placed { quants, scales } = part.placed;
-            let (kernel, grid) = matvec_dispatch(matrix.ty, part.rows, shape, self.options.limits.grid[0]);
-            let offset = logits.offset + 4 * u64::from(part.first_row);
-            let rows = Span { offset, bytes: 4 * u64::from(part.rows), ..logits };
-            let bindings = [Some(quants), scales, Some(from), Some(rows)].into_iter().flatten().collect();
-            let push = vec![matrix.columns, part.rows, grid[0] as u32];
-            self.push("output", dispatch(kernel, shape, bindings, push, Vec::new()), grid)?;
-        }
-        Ok(())
-    }
-}
-
-fn dispatch(
-    kernel: &'static k::Kernel,
-    shape: Shape,
-    bindings: Vec<Span>,
-    push: Vec<u32>,
-    constants: Vec<(u32, u32)>,
-) -> Dispatch {
-    Dispatch { kernel, shape, bindings, push, constants, grid: [0, 0], reach: None, waits: false }
-}
-
-/// Invocations that bring one vector to halves.
-pub(crate) fn halves_shape(reduce: u32, columns: u32) -> Shape {
-    Shape { workgroup: reduce.min((columns / 4).next_power_of_two().max(4)), rows: 1 }
-}
-
-/// Invocations of the matrix kernel: four for each token of its tile. A GPU's workgroups take 64 tokens, a CPU's 16.
-pub(crate) fn matmul_shape(reduce: u32) -> Shape {
-    Shape { workgroup: if reduce >= 64 { 256 } else { 64 }, rows: 1 }
-}
-
-/// The matrix kernel for a weight format, and its grid over rows and tokens.
-pub(crate) fn matmul_dispatch(
-    ty: WeightType,
-    rows: u32,
-    tokens: u32,
-    shape: Shape,
-) -> (&'static k::Kernel, [u32; 2]) {
-    (Family::Matmul.of(ty), [rows.div_ceil(TILE_ROWS), tokens.div_ceil(shape.workgroup / 4)])
-}
-
-/// Invocations of batched attention: as many queries as the shared memory holds, 32 at most.
-pub(crate) fn attention_shape(head_dim: u32, shared_memory: u32) -> Result<Shape, Error> {
-    let quads = head_dim / 4;
-    let bytes = |queries: u32| 16 * (queries * quads + 16 * (quads + 1)) + 2 * 4 * 16 * queries;
-    let queries = [32, 16, 8, 4]
-        .into_iter()
-        .find(|queries| bytes(*queries) <= shared_memory)
-        .ok_or_else(|| Error::Unfused { step: "attention of a batch".to_owned(), columns: head_dim })?;
-    Ok(Shape { workgroup: 4 * queries, rows: 1 })
 }

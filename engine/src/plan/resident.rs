@@ -5,13 +5,15 @@
 //! is made for the plain case: one weight format in all layers, one allocation of weights, one rotation, no biases and no
 //! norms behind the parts. Everything else is refused here by name, and `--fusion all` does it.
 
-use super::attention::{attention_constants, attention_shape, fuses_attention, splits};
+use zinc_shaders::persistent;
+
+use super::attention::{attention_shape, fuses_attention, key_positions, splits};
 use super::decode::Builder;
-use super::fused::fused_kernel;
+use super::kernels::built;
 use super::layout::{Arena, Limits};
 use super::tile::{Crew, Tiling, Work as Cut};
-use super::{Error, Options, Shape, Space, Span};
-use crate::model::{Activation, Config, Matrix, Model};
+use super::{Dispatch, Error, Options, Space, Span};
+use crate::model::{Activation, Config, Matrix, Model, Pairing};
 
 /// Words of a layer in the kernel's table.
 const LAYER_WORDS: usize = 21;
@@ -206,50 +208,69 @@ impl Builder<'_> {
             )));
         }
 
-        let mut constants = vec![(7, activations), (8, partials), (32, squares), (37, merge)];
-        constants.extend(attention_constants(c, model.layers[0].attn_q_norm.is_some(), &o.tuning.fused));
-        constants.extend([
-            (16, c.embedding),
-            (17, c.q_dim()),
-            (18, c.kv_dim()),
-            (19, c.feed_forward),
-            (28, u32::from(c.activation == Activation::Gelu)),
-            (29, u32::from(!o.no_grid_barrier)),
-            (30, u32::from(!o.no_prefetch)),
-        ]);
-        for (i, t) in (0..).zip(all) {
-            constants.extend([(20 + 2 * i, t.rows), (21 + 2 * i, t.units), (33 + i, t.lanes)]);
-        }
-        let kernel = fused_kernel("persistent", ty, o.features.dot);
-        let rope = self.rope_tables[0];
-        let bindings = vec![
+        let t = &o.tuning.fused;
+        let group = c.heads / c.kv_heads;
+        let constants = persistent::Constants {
+            workgroup: threads,
+            groups: activations,
+            partials,
+            squares,
+            others: merge,
+            head_dim: c.head_dim,
+            group,
+            rope_dim: c.rope_dim,
+            neox: c.pairing == Pairing::Halves,
+            qk_norm: model.layers[0].attn_q_norm.is_some(),
+            tile: t.tile,
+            positions: key_positions(group, t),
+            embedding: c.embedding,
+            q_dim: c.q_dim(),
+            kv_dim: c.kv_dim(),
+            feed_forward: c.feed_forward,
+            qkv_rows: qkv.rows,
+            qkv_units: qkv.units,
+            qkv_lanes: qkv.lanes,
+            out_rows: out.rows,
+            out_units: out.units,
+            out_lanes: out.lanes,
+            gate_rows: gates.rows,
+            gate_units: gates.units,
+            gate_lanes: gates.lanes,
+            down_rows: down.rows,
+            down_units: down.units,
+            down_lanes: down.lanes,
+            gelu: c.activation == Activation::Gelu,
+            barriers: !o.no_grid_barrier,
+            prefetch: !o.no_prefetch,
+            spins: persistent::Constants::SPINS,
+        };
+        let bindings = persistent::Bindings {
             weights,
-            weights,
-            weights,
-            r.table,
-            self.step,
-            rope,
-            streams.state,
-            streams.middle,
-            r.qkv,
-            streams.attention,
-            streams.hidden,
-            r.parts,
+            scales: weights,
+            norms: weights,
+            layers: r.table,
+            step: self.step,
+            table: self.rope_tables[0],
+            stream: streams.state,
+            middle: streams.middle,
+            qkv: r.qkv,
+            attended: streams.attention,
+            hidden: streams.hidden,
+            parts: r.parts,
             cache,
-            r.control,
-        ];
-        let push = vec![
-            c.layers,
-            c.heads,
-            c.kv_heads,
-            o.context,
-            (c.attention_scale as f32).to_bits(),
-            c.epsilon.to_bits(),
-            splits(c, o),
-        ];
-        let groups = o.tuning.fused.resident_groups;
-        let shape = Shape { workgroup: o.tuning.fused.resident_threads, rows: 1 };
-        self.push_with("layers", kernel, shape, bindings, push, constants, [groups.into(), 1], None)?;
+            control: r.control,
+        };
+        let push = persistent::Push {
+            layers: c.layers,
+            heads: c.heads,
+            kv_heads: c.kv_heads,
+            context: o.context,
+            scale: c.attention_scale as f32,
+            epsilon: c.epsilon,
+            splits: splits(c, o),
+        };
+        let call = persistent::call(built("persistent", ty, o.features.dot), constants, push, bindings);
+        self.push("layers", Dispatch::new(call, [t.resident_groups, 1]))?;
         Ok(self.layer_table(model, caches))
     }
 

@@ -216,12 +216,14 @@ fn limits_that_do_not_suffice_are_errors_that_name_the_tensor_or_step() {
 
 #[test]
 fn more_rows_than_one_grid_dimension_holds_continue_along_the_other() {
-    let shape = Shape { workgroup: 64, rows: 2 };
-    let (_, grid) = matvec_dispatch(crate::quant::WeightType::Q8_0, 151_936, shape, 65535);
-    assert_eq!(grid, [65535, 2]);
-    assert!(grid[0] * grid[1] * 2 >= 151_936);
-    let (_, grid) = matvec_dispatch(crate::quant::WeightType::F32, 1, shape, 65535);
-    assert_eq!(grid, [1, 1]);
+    let grid = |ty, rows| {
+        let bindings = zinc_shaders::matvec::Bindings { quants: (), scales: Some(()), x: (), result: () };
+        kernels::matvec(ty, Shape { workgroup: 64, rows: 2 }, [32, rows], 65535, bindings).grid
+    };
+    let [x, y] = grid(crate::quant::WeightType::Q8_0, 151_936);
+    assert_eq!([x, y], [65535, 2]);
+    assert!(x * y * 2 >= 151_936);
+    assert_eq!(grid(crate::quant::WeightType::Q4_0, 1), [1, 1]);
 }
 
 #[test]
@@ -373,7 +375,7 @@ fn a_chain_takes_no_barrier_between_its_steps_and_hands_over_what_is_written_onc
             if let (Some(1), "attn_output", Work::Dispatch(dispatch)) =
                 (step.layer, step.name, &mut step.work)
             {
-                dispatch.bindings[6] = result;
+                dispatch.call.bindings[6] = result;
             }
         }
         assert!(trouble_in_chain(&twice).unwrap().contains("attn_output"));

@@ -44,7 +44,7 @@ impl Device {
     /// Where it made several programs of one kernel, each number is their sum.
     pub fn account(&self, dispatch: &Dispatch) -> Result<Option<BTreeMap<String, u64>>, Error> {
         let Some(accounts) = &self.accounts else { return Ok(None) };
-        self.check_kernel(dispatch.kernel)?;
+        self.check_kernel(dispatch.call.kernel)?;
         let made = Unshared::new(self, dispatch, vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR)?;
         let info = vk::PipelineInfoKHR::default().pipeline(made.pipeline());
         // SAFETY: the pipeline is alive, and was made with the flag that this wants; structures live until each call returns.

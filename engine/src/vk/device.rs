@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ash::ext::debug_utils;
 use ash::vk;
-use zinc_shaders::{Kernel, capability};
+use zinc_shaders::{Capability, Kernel};
 
 use super::account::{self, Accounts};
 use super::calibrate::{self, Clocks};
@@ -173,23 +173,23 @@ impl Device {
     /// Refuses a kernel that needs what the device lacks.
     pub(super) fn check_kernel(&self, kernel: &'static Kernel) -> Result<(), Error> {
         let caps = &self.physical.caps;
-        let has = |c: u32| match c {
+        let has = |c: Capability| match c {
             // Every device of Vulkan 1.1 has the basic operations of subgroups in compute shaders.
-            capability::SHADER | capability::GROUP_NON_UNIFORM => true,
-            capability::FLOAT16 | capability::COOPERATIVE_MATRIX => {
+            Capability::Shader | Capability::GroupNonUniform => true,
+            Capability::Float16 | Capability::CooperativeMatrixKHR => {
                 matches!(caps.cooperative, Cooperative::Has(_))
             }
-            capability::GROUP_NON_UNIFORM_ARITHMETIC => {
+            Capability::GroupNonUniformArithmetic => {
                 matches!(caps.cooperative, Cooperative::Has(shapes) if shapes.attention.is_some())
             }
-            capability::VULKAN_MEMORY_MODEL | capability::VULKAN_MEMORY_MODEL_DEVICE_SCOPE => {
+            Capability::VulkanMemoryModel | Capability::VulkanMemoryModelDeviceScope => {
                 caps.features.memory_model
             }
-            capability::DOT_PRODUCT | capability::DOT_PRODUCT_PACKED => caps.features.dot,
+            Capability::DotProduct | Capability::DotProductInput4x8BitPacked => caps.features.dot,
             _ => false,
         };
         if let Some(&capability) = kernel.capabilities.iter().find(|c| !has(**c)) {
-            return Err(Error::Capability { kernel: kernel.name, capability });
+            return Err(Error::Capability { kernel: kernel.name, capability: capability as u32 });
         }
         let (need, have) = (kernel.bindings.len() as u32, caps.storage_buffers);
         if need > have {

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use ash::vk;
-use zinc_shaders::{ROWS_ID, WORKGROUP_SIZE_ID, capability};
+use zinc_shaders::Capability;
 
 use super::error::During;
 use super::{Device, Error};
-use crate::plan::{Cooperative, Dispatch, Shape};
+use crate::plan::{Cooperative, Dispatch};
 
 /// A pipeline with its layouts.
 #[derive(Clone, Copy)]
@@ -29,8 +29,8 @@ impl Pipeline {
     }
 }
 
-/// What tells pipelines apart: kernel, shape, further constants.
-type Key = (&'static str, Shape, Vec<(u32, u32)>);
+/// What tells pipelines apart: kernel and constants.
+type Key = (&'static str, Vec<(u32, u32)>);
 
 /// All pipelines of a program.
 pub(super) struct Pipelines {
@@ -41,7 +41,7 @@ pub(super) struct Pipelines {
 }
 
 fn key(dispatch: &Dispatch) -> Key {
-    (dispatch.kernel.name, dispatch.shape, dispatch.constants.clone())
+    (dispatch.call.kernel.name, dispatch.call.constants.clone())
 }
 
 impl Pipelines {
@@ -60,7 +60,7 @@ impl Pipelines {
         if let Some(pipeline) = self.made.get(&key) {
             return Ok(*pipeline);
         }
-        self.device.check_kernel(dispatch.kernel)?;
+        self.device.check_kernel(dispatch.call.kernel)?;
         let mut pipeline = Pipeline::null();
         let flags = vk::PipelineCreateFlags::empty();
         if let Err(error) = build(&self.device, dispatch, (self.null, flags), &mut pipeline) {
@@ -107,7 +107,7 @@ fn build(
     (null, flags): (bool, vk::PipelineCreateFlags),
     out: &mut Pipeline,
 ) -> Result<(), Error> {
-    let (kernel, shape) = (dispatch.kernel, dispatch.shape);
+    let kernel = dispatch.call.kernel;
     let bindings: Vec<_> = (0..kernel.bindings.len() as u32)
         .map(|binding| {
             vk::DescriptorSetLayoutBinding::default()
@@ -139,9 +139,8 @@ fn build(
     let module = unsafe { device.raw.create_shader_module(&info, None) }.during("vkCreateShaderModule")?;
     // A constant that a module does not declare is ignored.
     let entry = |id, offset| vk::SpecializationMapEntry { constant_id: id, offset, size: 4 };
-    let constants =
-        [&[(WORKGROUP_SIZE_ID, shape.workgroup), (ROWS_ID, shape.rows)], &dispatch.constants[..]].concat();
-    let entries: Vec<_> = (0..).zip(&constants).map(|(i, (id, _))| entry(*id, 4 * i)).collect();
+    let constants = &dispatch.call.constants;
+    let entries: Vec<_> = (0..).zip(constants).map(|(i, (id, _))| entry(*id, 4 * i)).collect();
     let data: Vec<u8> = constants.iter().flat_map(|(_, value)| value.to_ne_bytes()).collect();
     let specialization = vk::SpecializationInfo::default().map_entries(&entries).data(&data);
     let mut subgroup = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
@@ -150,7 +149,7 @@ fn build(
         .module(module)
         .name(c"main")
         .specialization_info(&specialization);
-    if kernel.capabilities.contains(&capability::COOPERATIVE_MATRIX)
+    if kernel.capabilities.contains(&Capability::CooperativeMatrixKHR)
         && let Cooperative::Has(shapes) = device.cooperative()
         && !null
     {

@@ -454,7 +454,7 @@ impl Program {
     ) {
         let device = &self.device.raw;
         let pipeline = self.pipelines.made(dispatch);
-        let push: Vec<u8> = dispatch.push.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let push: Vec<u8> = dispatch.call.push.iter().flat_map(|word| word.to_ne_bytes()).collect();
         // SAFETY: the command buffer is recording; pipeline, layout and set were made for each other and stay alive as
         // long as this program; the push constants have the size that the layout names; the grid is within limits.
         unsafe {

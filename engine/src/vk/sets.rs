@@ -29,7 +29,7 @@ impl Sets {
     /// A pool for the plan's sets, without them.
     pub(super) fn new(device: &Rc<Device>, plan: &Plan, sequences: u32) -> Result<Self, Error> {
         let count = dispatches(plan).count() as u32 * sequences;
-        let bindings = dispatches(plan).map(|d| d.bindings.len() as u32).sum::<u32>() * sequences;
+        let bindings = dispatches(plan).map(|d| d.call.bindings.len() as u32).sum::<u32>() * sequences;
         let sizes = [vk::DescriptorPoolSize {
             ty: vk::DescriptorType::STORAGE_BUFFER,
             descriptor_count: bindings.max(1),
@@ -67,7 +67,8 @@ impl Sets {
                 // SAFETY: the pool was sized for all sets of the plan; the layout belongs to this device.
                 let allocated = unsafe { self.device.raw.allocate_descriptor_sets(&info) };
                 let set = allocated.during("vkAllocateDescriptorSets")?[0];
-                let spans: Vec<Span> = dispatch.bindings.iter().map(|span| place(*span, sequence)).collect();
+                let spans: Vec<Span> =
+                    dispatch.call.bindings.iter().map(|span| place(*span, sequence)).collect();
                 write_set(&self.device, set, &spans, buffers);
                 self.made.push(set);
             }

@@ -10,7 +10,7 @@ use zinc_engine::reference::Reference;
 use zinc_engine::tokenizer::Tokenizer;
 use zinc_engine::vk::Record;
 use zinc_engine::{embedded, ops};
-use zinc_shaders::capability;
+use zinc_shaders::Capability;
 
 use crate::support::{Tiny, cosine, device, with_model};
 
@@ -51,7 +51,7 @@ fn every_kernel_agrees_with_the_reference_and_every_control_is_caught() {
         let cooperative = matches!(device().cooperative(), Cooperative::Has(_));
         // Blocks are how a cache lies that cooperative matrices read.
         let there = |kernel: &&&zinc_shaders::Kernel| {
-            let needs = kernel.capabilities.contains(&capability::COOPERATIVE_MATRIX);
+            let needs = kernel.capabilities.contains(&Capability::CooperativeMatrixKHR);
             alone(kernel.name) && (cooperative || !(needs || kernel.name.ends_with("_blocks")))
         };
         let kernels = zinc_shaders::KERNELS.iter().filter(there).count();

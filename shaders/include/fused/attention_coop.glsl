@@ -8,10 +8,10 @@
 #define QKV vec4
 #include "attention_buffers.glsl"
 
-layout(constant_id = 6) const uint M = 16; // what one operation multiplies: M x K with K x N
-layout(constant_id = 7) const uint N = 8;
-layout(constant_id = 8) const uint K = 8;
-layout(constant_id = 39) const uint LANES = 32; // invocations in a subgroup
+layout(constant_id = 45) const uint M = 16; // what one operation multiplies: M x K with K x N
+layout(constant_id = 46) const uint N = 8;
+layout(constant_id = 47) const uint K = 8;
+layout(constant_id = 39) const uint SUBGROUP = 32; // invocations in a subgroup
 
 #define T gl_WorkGroupSize.x
 #ifdef CHAINED
@@ -50,7 +50,7 @@ const uint QUERY_PITCH = OCTETS + 1u;
 const uint SCORE_PITCH = TILE / 4u + 1u;
 const uint WEIGHT_PITCH = TILE_OCTETS + 1u;
 const uint BLOCK_QUADS = M / 4u;
-const uint OWN = (BLOCK_QUADS * GROUP + LANES - 1u) / LANES; // quads of the result of an invocation
+const uint OWN = (BLOCK_QUADS * GROUP + SUBGROUP - 1u) / SUBGROUP; // quads of the result of an invocation
 const uint VECTORS = (GROUP + 2u) * QUADS;
 const float NONE = -3.4e38;
 
@@ -159,7 +159,7 @@ void weigh(uint first, uint end) {
         float before = largest_of[j];
         float total = total_of[j];
         float most = NONE;
-        for (uint i = gl_SubgroupInvocationID; i < TILE_OCTETS; i += LANES) {
+        for (uint i = gl_SubgroupInvocationID; i < TILE_OCTETS; i += SUBGROUP) {
             vec4 a;
             vec4 b;
             eight(j, i, first, end, a, b);
@@ -169,7 +169,7 @@ void weigh(uint first, uint end) {
         float now = max(before, subgroupMax(most));
         float shrink = exp(before - now);
         float sum = 0.0;
-        for (uint i = gl_SubgroupInvocationID; i < TILE_OCTETS; i += LANES) {
+        for (uint i = gl_SubgroupInvocationID; i < TILE_OCTETS; i += SUBGROUP) {
             vec4 a;
             vec4 b;
             eight(j, i, first, end, a, b);
@@ -195,11 +195,11 @@ void weigh(uint first, uint end) {
 // Where a block begins in the cache, in uvec4: those of a tile's positions `step` of K dimensions, and of a tile's dimensions
 // `step` of K positions.
 uint key_block(Attention a, uint head, uint positions, uint step) {
-    return ((head * (a.context / M) + positions) * DIM_STEPS + step) * LANES;
+    return ((head * (a.context / M) + positions) * DIM_STEPS + step) * SUBGROUP;
 }
 
 uint value_block(Attention a, uint head, uint positions, uint dims) {
-    return ((head * (a.context / K) + positions) * SUBGROUPS + dims) * LANES;
+    return ((head * (a.context / K) + positions) * SUBGROUPS + dims) * SUBGROUP;
 }
 
 // A block's part of this invocation, as it was loaded.
@@ -335,7 +335,7 @@ void main() {
     // The present position, which is not in the cache, is where its owner's sums begin.
     for (uint j = gl_SubgroupID; j < GROUP; j += SUBGROUPS) {
         float score = 0.0;
-        for (uint i = gl_SubgroupInvocationID; i < QUADS; i += LANES) {
+        for (uint i = gl_SubgroupInvocationID; i < QUADS; i += SUBGROUP) {
             score += dot(qkv[j * QUADS + i], qkv[GROUP * QUADS + i]);
         }
         score = subgroupAdd(score);
@@ -347,7 +347,7 @@ void main() {
     subgroupBarrier();
     vec4 own[OWN];
     [[unroll]] for (uint o = 0u; o < OWN; o++) {
-        uint q = (gl_SubgroupInvocationID + o * LANES) % BLOCK_QUADS;
+        uint q = (gl_SubgroupInvocationID + o * SUBGROUP) % BLOCK_QUADS;
         own[o] = owner ? qkv[(GROUP + 1u) * QUADS + gl_SubgroupID * BLOCK_QUADS + q] : vec4(0.0);
     }
 
@@ -407,7 +407,7 @@ void main() {
         }
         subgroupBarrier();
         [[unroll]] for (uint o = 0u; o < OWN; o++) {
-            uint i = gl_SubgroupInvocationID + o * LANES;
+            uint i = gl_SubgroupInvocationID + o * SUBGROUP;
             uint j = min(i / BLOCK_QUADS, GROUP - 1u);
             uint at = (gl_SubgroupID * COLUMNS + j) * BLOCK_QUADS + i % BLOCK_QUADS;
             own[o] = shrink_of[j] * own[o] + (uintBitsToFloat(products[at]) + uintBitsToFloat(products[at + GROUP * BLOCK_QUADS]));
@@ -416,7 +416,7 @@ void main() {
     }
 
     [[unroll]] for (uint o = 0u; o < OWN; o++) {
-        uint i = gl_SubgroupInvocationID + o * LANES;
+        uint i = gl_SubgroupInvocationID + o * SUBGROUP;
         uint j = i / BLOCK_QUADS;
         uint quad = gl_SubgroupID * BLOCK_QUADS + i % BLOCK_QUADS;
         if (j < GROUP && splits == 1u) {

@@ -14,7 +14,7 @@
 
 layout(std430, binding = CHAIN_BINDING) BETWEEN buffer Chain { uint gave_up; };
 
-layout(constant_id = 29) const bool WAITS = true; // without: the control, which must give wrong numbers
+layout(constant_id = 41) const bool WAITS = true; // without: the control, which must give wrong numbers
 layout(constant_id = 31) const uint SPINS = 4000000;
 
 // A NaN that no operation returns; what is handed over is another one in its place.

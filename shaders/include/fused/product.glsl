@@ -23,7 +23,7 @@ layout(constant_id = 3) const uint UNITS = 4;
 layout(constant_id = 4) const bool NORM = false;
 layout(constant_id = 5) const uint EPILOGUE = 0; // 0 as it is, 1 residual, 2 SiLU gate, 3 GELU gate
 layout(constant_id = 6) const bool BIAS = false;
-layout(constant_id = 33) const uint LANES = 8;
+layout(constant_id = 40) const uint LANES = 8;
 
 layout(push_constant) uniform Push {
     uint rows_a;

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use ash::vk;
 use zinc_engine::vk::{Buffer, Device, Error, Use};
-use zinc_shaders::{Kernel, MEASURING, capability};
+use zinc_shaders::{COST_RESIDENT, COST_STREAM, Capability, Kernel, cost_resident, cost_stream};
 
 use super::scope::{Commands, Masks, Scope};
 
@@ -120,13 +120,16 @@ impl Gpu {
         };
         gpu.make_commands()?;
         gpu.make_set()?;
-        gpu.stream = gpu.pipeline(kernel("cost_stream"), &[INVOCATIONS])?;
-        let resident = kernel("cost_resident");
-        let model = [capability::VULKAN_MEMORY_MODEL, capability::VULKAN_MEMORY_MODEL_DEVICE_SCOPE];
-        let needs = |c: &u32| model.contains(c) || *c == capability::SHADER;
-        if device.features().memory_model && resident.capabilities.iter().all(needs) {
-            let with = gpu.pipeline(resident, &[INVOCATIONS, 1, SPINS])?;
-            let without = gpu.pipeline(resident, &[INVOCATIONS, 0, SPINS])?;
+        let constants = cost_stream::Constants { workgroup: INVOCATIONS };
+        gpu.stream = gpu.pipeline(&COST_STREAM, &constants.entries())?;
+        let model = [Capability::VulkanMemoryModel, Capability::VulkanMemoryModelDeviceScope];
+        let needs = |c: &Capability| model.contains(c) || *c == Capability::Shader;
+        if device.features().memory_model && COST_RESIDENT.capabilities.iter().all(needs) {
+            let constants = |barriers| {
+                cost_resident::Constants { workgroup: INVOCATIONS, barriers, spins: SPINS }.entries()
+            };
+            let with = gpu.pipeline(&COST_RESIDENT, &constants(true))?;
+            let without = gpu.pipeline(&COST_RESIDENT, &constants(false))?;
             gpu.resident = Some([with, without]);
         }
         gpu.clear()?;
@@ -212,8 +215,8 @@ impl Gpu {
         Ok(())
     }
 
-    /// A pipeline with the specialization constants 0, 1, ... set to `constants`.
-    fn pipeline(&self, kernel: &Kernel, constants: &[u32]) -> Result<Pipeline, Error> {
+    /// A pipeline with these specialization constants, by id.
+    fn pipeline(&self, kernel: &Kernel, constants: &[(u32, u32)]) -> Result<Pipeline, Error> {
         let sets = [self.set_layout];
         let push = [vk::PushConstantRange {
             stage_flags: vk::ShaderStageFlags::COMPUTE,
@@ -235,17 +238,20 @@ impl Gpu {
     fn pipeline_of(
         &self,
         kernel: &Kernel,
-        constants: &[u32],
+        constants: &[(u32, u32)],
         layout: vk::PipelineLayout,
     ) -> Result<vk::Pipeline, Error> {
         let info = vk::ShaderModuleCreateInfo::default().code(kernel.spirv);
         // SAFETY: as in `pipeline`; the words are SPIR-V from the reference compiler.
         let module = unsafe { self.raw().create_shader_module(&info, None) };
         let module = module.map_err(during("vkCreateShaderModule"))?;
-        let entries: Vec<_> = (0..constants.len() as u32)
-            .map(|id| vk::SpecializationMapEntry { constant_id: id, offset: 4 * id, size: 4 })
-            .collect();
-        let data: Vec<u8> = constants.iter().flat_map(|c| c.to_ne_bytes()).collect();
+        let entry = |(offset, (id, _)): (u32, &(u32, u32))| vk::SpecializationMapEntry {
+            constant_id: *id,
+            offset: 4 * offset,
+            size: 4,
+        };
+        let entries: Vec<_> = (0..).zip(constants).map(entry).collect();
+        let data: Vec<u8> = constants.iter().flat_map(|(_, value)| value.to_ne_bytes()).collect();
         let specialization = vk::SpecializationInfo::default().map_entries(&entries).data(&data);
         let stage = vk::PipelineShaderStageCreateInfo::default()
             .stage(vk::ShaderStageFlags::COMPUTE)
@@ -369,7 +375,8 @@ impl Gpu {
         let mut events = self.events.iter();
         for i in 0..series.dispatches {
             let read_at = (u64::from(i) % places) as u32 * reads;
-            self.push(&self.stream, &[read_at, reads, i % 2 * writes, writes]);
+            let push = cost_stream::Push { read_at, reads, write_at: i % 2 * writes, writes };
+            self.push(&self.stream, &push.words());
             // SAFETY: recording; everything is bound, and reads and writes stay within the buffers: `places` whole
             // reads fit the source, two writes the sink.
             unsafe { self.raw().cmd_dispatch(self.commands, series.work.groups, 1, 1) };
@@ -423,7 +430,9 @@ impl Gpu {
         let (reads, writes) = (units(series.work.read), units(series.work.dirtied));
         let window = units(self.source.bytes()) / reads.max(1) * reads;
         self.bind(pipeline);
-        self.push(pipeline, &[window, reads, writes, writes, series.dispatches]);
+        let steps = series.dispatches;
+        let push = cost_resident::Push { window, reads, write_step: writes, writes, steps };
+        self.push(pipeline, &push.words());
         // SAFETY: as for the stream's dispatches; the wait within the kernel is bounded.
         unsafe { self.raw().cmd_dispatch(self.commands, series.work.groups, 1, 1) };
     }
@@ -518,10 +527,6 @@ impl Drop for Gpu {
             raw.destroy_descriptor_set_layout(self.set_layout, None);
         }
     }
-}
-
-fn kernel(name: &str) -> &'static Kernel {
-    MEASURING.into_iter().find(|k| k.name == name).expect("built with this program")
 }
 
 fn units(bytes: u64) -> u32 {

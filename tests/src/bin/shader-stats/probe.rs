@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use anyhow::{Context, Result, ensure};
 use ash::{Device, Entry, Instance, khr, vk};
 use serde_json::{Value, json};
-use zinc_shaders::{KERNELS, Kernel, ROWS_ID, WORKGROUP_SIZE_ID, capability};
+use zinc_shaders::{Capability, KERNELS, Kernel};
 
 /// The engine's shapes on a GPU: a matrix-vector kernel, a kernel whose workgroup works together, one on cooperative matrices
 /// (four subgroups of 64, in its default tile), any other.
@@ -37,7 +37,7 @@ pub fn account() -> Result<Value> {
     let matrices = has(&extensions, khr::cooperative_matrix::NAME);
     let mut kernels = Vec::new();
     for kernel in KERNELS {
-        if kernel.capabilities.contains(&capability::COOPERATIVE_MATRIX) && !matrices {
+        if kernel.capabilities.contains(&Capability::CooperativeMatrixKHR) && !matrices {
             let why = "no VK_KHR_cooperative_matrix";
             kernels
                 .push(json!({"name": kernel.name, "workgroup": COOPERATIVE[0], "rows": 1, "refused": why}));
@@ -100,21 +100,18 @@ fn has(extensions: &[vk::ExtensionProperties], name: &CStr) -> bool {
 /// The shape in which the engine runs the kernel on a GPU, told from the module: whether it has a constant for rows, and
 /// whether it has a barrier within the workgroup.
 fn shape(kernel: &Kernel) -> [u32; 2] {
-    if kernel.capabilities.contains(&capability::COOPERATIVE_MATRIX) {
+    if kernel.capabilities.contains(&Capability::CooperativeMatrixKHR) {
         return COOPERATIVE;
     }
-    const OP_DECORATE: u32 = 71;
-    const DECORATION_SPEC_ID: u32 = 1;
     const OP_CONTROL_BARRIER: u32 = 224;
     let mut at = 5;
-    let (mut rows, mut together) = (false, false);
+    let mut together = false;
     while let Some(word) = kernel.spirv.get(at) {
         let (count, opcode) = ((word >> 16) as usize, word & 0xffff);
-        let operands = kernel.spirv.get(at + 1..at + count.max(1)).unwrap_or_default();
-        rows |= opcode == OP_DECORATE && operands.get(1..) == Some(&[DECORATION_SPEC_ID, ROWS_ID]);
         together |= opcode == OP_CONTROL_BARRIER;
         at += count.max(1);
     }
+    let rows = kernel.constants.iter().any(|constant| constant.name == "ROWS");
     match (rows, together) {
         (true, _) => MATVEC,
         (false, true) => REDUCE,
@@ -144,9 +141,19 @@ fn statistics(
         offset: 0,
         size: kernel.push_bytes.max(4),
     }];
-    let entry = |constant_id, offset| vk::SpecializationMapEntry { constant_id, offset, size: 4 };
-    let entries = [entry(WORKGROUP_SIZE_ID, 0), entry(ROWS_ID, 4)];
-    let data = shape.map(u32::to_ne_bytes).concat();
+    // The size of a workgroup and, of the kernels that are cut by them, the rows of one; the tile of cooperative matrices stays.
+    let cut = !kernel.capabilities.contains(&Capability::CooperativeMatrixKHR);
+    let names = if cut { &["WORKGROUP", "ROWS"][..] } else { &["WORKGROUP"] };
+    let given = names.iter().zip(shape);
+    let given = given.filter_map(|(name, value)| {
+        let constant = kernel.constants.iter().find(|constant| constant.name == *name)?;
+        Some((constant.id, value))
+    });
+    let (ids, values): (Vec<_>, Vec<_>) = given.unzip();
+    let entry =
+        |(i, constant_id): (u32, u32)| vk::SpecializationMapEntry { constant_id, offset: 4 * i, size: 4 };
+    let entries: Vec<_> = (0..).zip(ids).map(entry).collect();
+    let data: Vec<u8> = values.into_iter().flat_map(u32::to_ne_bytes).collect();
     let specialization = vk::SpecializationInfo::default().map_entries(&entries).data(&data);
     // SAFETY: the device is alive, all structures live through the calls, and the words are SPIR-V of the reference
     // compiler. What is made is not destroyed, since the process ends soon.
