@@ -18,7 +18,8 @@ pub fn computes(device: &Rc<Device>) -> Result<bool, Error> {
     let words = Span { space: Space::Arena, offset: 0, bytes };
     let readback = Span { space: Space::Readback, offset: 0, bytes };
     // One workgroup of as many invocations as there are words, each of which writes four, or nothing.
-    let dispatch = kernels::begin_chain(WORDS, WORDS / 4, begin_chain::Bindings { words });
+    let push = begin_chain::Push { count: WORDS / 4 };
+    let dispatch = kernels::plain((), WORDS, 1, push, begin_chain::Bindings { words });
     let plan = Plan {
         steps: vec![
             Step { layer: None, name: "begin_chain", work: Work::Dispatch(dispatch) },

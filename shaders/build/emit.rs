@@ -1,6 +1,7 @@
 //! The Rust text: a static for each kernel, and a module of types for each family. No one reads it, so it is not laid out.
 
 use super::interface::{Binding, Constant, Direction, Family, Field, Kernel, Kind, Of};
+use super::reflect::WORKGROUP;
 
 /// The static of a kernel.
 pub fn kernel(kernel: &Kernel) -> String {
@@ -44,30 +45,24 @@ pub fn family(family: &Family, kernels: &[&Kernel]) -> String {
         let field = format!("bindings.{}", snake(&what.name));
         if *everywhere { format!("Some({field})") } else { field }
     });
-    let (build, parameter, kernel) = match &names[..] {
-        [only] => (String::new(), "", format!("&super::{only}")),
-        _ => (builds(&names), "build: Build,", "crate::Build::kernel(build)".to_owned()),
-    };
+    let builds = builds(&names);
     format!(
         "/// The types of what is taken by {docs}.
         pub mod {} {{
             {constants}
             {push}
-            impl Push {{
-                /// As 32-bit words.
-                pub fn words(self) -> Vec<u32> {{
+            {bindings}
+            {builds}
+            impl crate::Takes for Push {{
+                type Build = Build;
+                type Constants = Constants;
+                type Bindings<B> = Bindings<B>;
+                fn words(self) -> Vec<u32> {{
                     vec![{words}]
                 }}
-            }}
-            {bindings}
-            {build}
-            /// The kernel with all that it takes.
-            ///
-            /// # Panics
-            ///
-            /// If something that only some of the kernels have is missing for one that has it, or is there for one that lacks it.
-            pub fn call<B>({parameter} constants: Constants, push: Push, bindings: Bindings<B>) -> crate::Call<B> {{
-                crate::Call::new({kernel}, constants.entries(), push.words(), [{bound}])
+                fn call<B>(self, build: Build, constants: Constants, bindings: Bindings<B>) -> crate::Call<B> {{
+                    crate::Call::new(build.0, constants.entries(), crate::Takes::words(self), [{bound}])
+                }}
             }}
         }}\n",
         family.name
@@ -100,8 +95,19 @@ fn constants(constants: &[Of<Constant>]) -> String {
             false => format!("{field}.map(|value| ({id}, {}))", word(what.kind, "value")),
         }
     });
+    let from = match constants {
+        [Of { what, .. }] if what.name == WORKGROUP => {
+            "impl From<u32> for Constants {
+                fn from(workgroup: u32) -> Self {
+                    Self { workgroup }
+                }
+            }"
+        }
+        _ => "",
+    };
     format!(
         "{fields}
+        {from}
         impl Constants {{
             {defaults}
             /// Id and bits of each that is there, by id.
@@ -141,6 +147,10 @@ fn builds(names: &[String]) -> String {
         .map(|name| format!("/// [`super::{name}`].\npub const {name}: Self = Self(&super::{name});\n"))
         .collect();
     let all = joined(names, |name| format!("Self::{name}"));
+    let from = match names {
+        [only] => format!("impl From<()> for Build {{ fn from((): ()) -> Self {{ Self::{only} }} }}"),
+        _ => String::new(),
+    };
     format!(
         "/// One of the kernels.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,7 +163,8 @@ fn builds(names: &[String]) -> String {
             fn kernel(self) -> &'static crate::Kernel {{
                 self.0
             }}
-        }}"
+        }}
+        {from}"
     )
 }
 

@@ -3,28 +3,34 @@
 //! Each kernel is one static [`Kernel`] with everything that a program needs to make a pipeline of it, and each family of kernels
 //! that take the same has a module of types, made from what the compiled shaders say: `softmax::Constants`, `softmax::Push` and
 //! `softmax::Bindings` have a field for everything that `softmax.comp` declares, under the name that it has there, and
-//! `softmax::call` makes a [`Call`] of them. A family of several kernels has a type `Build`, too, whose values they are; what only
-//! some of them take is an `Option`.
+//! [`Takes::call`] makes a [`Call`] of them. The values of `softmax::Build` are the kernels of the family: one, or several; what
+//! only some of them take is an `Option`.
 //!
 //! ```
-//! use zinc_shaders::softmax::{Bindings, Constants, Push, call};
+//! use zinc_shaders::Takes as _;
+//! use zinc_shaders::softmax::{Bindings, Build, Constants, Push};
 //! let bindings = Bindings { step: "position", scores: "scores", result: "weights" };
-//! let call = call(Constants { workgroup: 64 }, Push { context: 256, window: 256 }, bindings);
+//! let push = Push { context: 256, window: 256 };
+//! let call = push.call(Build::SOFTMAX, Constants { workgroup: 64 }, bindings);
 //! assert_eq!((call.constants, call.push), (vec![(0, 64)], vec![256, 256]));
 //! ```
 //!
 //! What a shader takes and a caller leaves out, or calls by another name, does not compile:
 //!
 //! ```compile_fail,E0063
-//! use zinc_shaders::softmax::{Bindings, Constants, Push, call};
+//! use zinc_shaders::Takes as _;
+//! use zinc_shaders::softmax::{Bindings, Build, Constants, Push};
 //! let bindings = Bindings { step: "position", scores: "scores", result: "weights" };
-//! let call = call(Constants { workgroup: 64 }, Push { context: 256 }, bindings);
+//! let push = Push { context: 256 };
+//! let call = push.call(Build::SOFTMAX, Constants { workgroup: 64 }, bindings);
 //! ```
 //!
 //! ```compile_fail,E0560
-//! use zinc_shaders::softmax::{Bindings, Constants, Push, call};
+//! use zinc_shaders::Takes as _;
+//! use zinc_shaders::softmax::{Bindings, Build, Constants, Push};
 //! let bindings = Bindings { step: "position", logits: "scores", result: "weights" };
-//! let call = call(Constants { workgroup: 64 }, Push { context: 256, window: 256 }, bindings);
+//! let push = Push { context: 256, window: 256 };
+//! let call = push.call(Build::SOFTMAX, Constants { workgroup: 64 }, bindings);
 //! ```
 //!
 //! They have in common:
@@ -132,7 +138,27 @@ pub trait Build: Copy + 'static {
     }
 }
 
-/// A kernel with all that it takes; made by the function `call` of its family's module.
+/// The push constants of a family of kernels, and with them all else that it takes.
+pub trait Takes: Copy {
+    /// The kernels; made from `()` where there is one.
+    type Build: Build;
+    /// Specialization constants; made from the workgroup's size where there is nothing else.
+    type Constants;
+    /// What is bound to each binding.
+    type Bindings<B>;
+
+    /// As 32-bit words.
+    fn words(self) -> Vec<u32>;
+
+    /// A kernel with all that it takes.
+    ///
+    /// # Panics
+    ///
+    /// If something that only some of the kernels have is missing for one that has it, or is there for one that lacks it.
+    fn call<B>(self, build: Self::Build, constants: Self::Constants, bindings: Self::Bindings<B>) -> Call<B>;
+}
+
+/// A kernel with all that it takes; made by [`Takes::call`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Call<B> {

@@ -178,7 +178,10 @@ fn a_family_has_one_module_with_options_for_what_only_some_of_it_take() {
         assert!(text.contains(part), "no {part} in {text}");
     }
     let alone = emit::family(&interface::family(&[&cut]).unwrap(), &[&cut]);
-    assert!(alone.contains("pub rows: u32,") && !alone.contains("Build"), "{alone}");
+    assert!(alone.contains("pub rows: u32,") && alone.contains("impl From<()> for Build"), "{alone}");
+    assert!(!text.contains("impl From<()>") && !text.contains("impl From<u32>"), "{text}");
+    let same = emit::family(&interface::family(&[&plain]).unwrap(), &[&plain]);
+    assert!(same.contains("impl From<u32> for Constants"), "{same}");
 
     let pushed = kernel("pushed.comp", "both", "", "uint count; uint width;");
     let message = interface::family(&[&plain, &pushed]).unwrap_err();

@@ -17,7 +17,7 @@ use crate::decode::{self, Session, Setup};
 use crate::error::Error;
 use crate::levers::parse_tuning;
 use crate::model::Model;
-use crate::plan::{Fusion, Plan, Space, Span, Step, Work, kernels};
+use crate::plan::{Dispatch, Fusion, Plan, Space, Span, Step, Work, kernels};
 use crate::results::{self, MicroRow, MicroTuning, SCHEMA, Spread};
 use crate::vk::{Buffer, Device, Levers, Program};
 
@@ -114,10 +114,11 @@ fn peak(device: &Rc<Device>, weights: &[Rc<Buffer>], reps: u32) -> Result<f64, E
         weights.iter().enumerate().max_by_key(|(_, b)| b.bytes()).expect("a model has weights");
     let bytes = largest.bytes().min(limits.range) / 16 * 16;
     let count = (bytes / 16) as u32;
-    let groups = kernels::stream_groups(WORKGROUP, count).clamp(1, limits.grid[0]);
+    let groups = count.div_ceil(16 * WORKGROUP).clamp(1, limits.grid[0]);
     let result = Span { space: Space::Arena, offset: 0, bytes: u64::from(4 * groups * WORKGROUP) };
     let x = Span { space: Space::Weights(index as u32), offset: 0, bytes };
-    let dispatch = kernels::stream(WORKGROUP, count, groups, stream::Bindings { x, result });
+    let every = kernels::plain((), WORKGROUP, 1, stream::Push { count }, stream::Bindings { x, result });
+    let dispatch = Dispatch { grid: [groups, 1], ..every };
     let plan = Plan {
         steps: vec![Step { layer: None, name: "stream", work: Work::Dispatch(dispatch) }],
         buffers: vec![(Space::Arena, result.bytes)],

@@ -5,11 +5,11 @@
 
 use std::rc::Rc;
 
-use zinc_shaders::{angles, coop_places, fused_attention};
+use zinc_shaders::{Takes as _, angles, coop_places, fused_attention};
 
-use super::cases::{Maker, SIGN, U, input, some};
+use super::cases::{Maker, SIGN, U, some};
 use super::fused::EPSILON;
-use super::{Case, Input};
+use super::{Case, Input, input};
 use crate::decode;
 use crate::model::Pairing;
 use crate::plan::kernels::{self, Arithmetic, Heads, Waiting};
@@ -37,13 +37,18 @@ impl Blocks {
 
     /// The table that kernels read.
     pub(super) fn order(&self) -> Input {
-        Input::from(&self.order[..])
+        input(&self.order)
     }
 
     /// Keys or values of so many heads, positions and dimensions, as the attention of halves reads them, in blocks.
-    pub(super) fn moved(&self, halves: &[u8], values: bool, [heads, positions, dim]: [usize; 3]) -> Vec<u8> {
+    pub(super) fn moved(
+        &self,
+        halves: &[u16],
+        values: bool,
+        [heads, positions, dim]: [usize; 3],
+    ) -> Vec<u16> {
         let context = positions.next_multiple_of(self.m);
-        let mut moved = vec![0; 2 * heads * dim * context];
+        let mut moved = vec![0; heads * dim * context];
         for h in 0..heads {
             for (t, d) in (0..positions).flat_map(|t| (0..dim).map(move |d| (t, d))) {
                 let (from, to) = match values {
@@ -53,7 +58,7 @@ impl Blocks {
                     }
                     true => ((h * positions + t) * dim + d, self.value((context, dim), h, t, d)),
                 };
-                moved[2 * to..][..2].copy_from_slice(&halves[2 * from..][..2]);
+                moved[to] = halves[from];
             }
         }
         moved
@@ -174,7 +179,7 @@ pub(super) fn places(device: &Rc<Device>, fragment: Fragment) -> Result<Option<V
     let count = 8 * subgroup;
     let constants = coop_places::Constants { workgroup: subgroup, m, n, k };
     let bindings = coop_places::Bindings { result: Input::Result };
-    let call = coop_places::call(constants, coop_places::Push { count }, bindings);
+    let call = coop_places::Push { count }.call(().into(), constants, bindings);
     // Whatever it says: it is asked.
     let case = Case::new(String::new(), Dispatch::new(call, [1, 1]), vec![None; count as usize]);
     let mut found = super::execute(device, &case, false)?;
@@ -200,8 +205,8 @@ impl Maker {
             table: input(&table).flipped((8 * pairs * position) as usize + SIGN),
             result: Input::Result,
         };
-        let dispatch = kernels::angles(self.tuning.element, pairs, bindings);
-        Case::new(format!("pairs={pairs} position={position}"), dispatch, expected)
+        let label = format!("pairs={pairs} position={position}");
+        self.elements(label, (), angles::Push { pairs }, bindings, expected)
     }
 
     /// With float arithmetic or on cooperative matrices; as a step of a chain, all of whose values are there, or by itself.
@@ -307,7 +312,7 @@ impl Maker {
             let splits = (t.attention_groups / a.kv_heads).clamp(1, a.context.div_ceil(t.tile));
             (Arithmetic::Floats { threads: shape.threads }, splits)
         };
-        let bits = |v: &[half::f16]| v.iter().flat_map(|h| h.to_le_bytes()).collect::<Vec<u8>>();
+        let bits = |v: &[half::f16]| v.iter().map(|h| h.to_bits()).collect::<Vec<u16>>();
         let heads = Heads {
             head_dim: a.head_dim,
             group,
@@ -333,12 +338,12 @@ impl Maker {
             qkv: input(&qkv),
             q_norm: input(&q_norm),
             k_norm: input(&k_norm),
-            keys: bits(&keys).into(),
-            values: Input::from(bits(&values)).flipped(1),
-            parts: vec![0; 4 * (a.heads * splits * (a.head_dim + 4)) as usize].into(),
-            counters: vec![0; 4 * a.kv_heads as usize].into(),
+            keys: input(&bits(&keys)),
+            values: input(&bits(&values)).flipped(1),
+            parts: input(&vec![0u32; (a.heads * splits * (a.head_dim + 4)) as usize]),
+            counters: input(&vec![0u32; a.kv_heads as usize]),
             result: Input::Result,
-            chain: chained.then(|| vec![0; 4].into()),
+            chain: chained.then(|| input(&[0u32])),
         };
         let waiting = chained.then(|| Waiting::new(true));
         let label = format!(

@@ -4,9 +4,9 @@
 use half::f16;
 use zinc_shaders as k;
 
-use super::cases::{Maker, SIGN, U, input, some};
+use super::cases::{Maker, SIGN, U, some};
 use super::matrices::magnitudes;
-use super::{Case, Input};
+use super::{Case, Input, input};
 use crate::plan::{CoopTile, CoopTuning, Cooperative, Fragment, Tuning, kernels};
 use crate::quant::{SUPER_BLOCK, WeightType, dequantize_row};
 use crate::reference;
@@ -127,7 +127,7 @@ impl Maker {
             }
             Some(tile) => {
                 let words: Vec<u32> = x.chunks_exact(columns as usize).flat_map(halved).collect();
-                let x = Input::from(&words[..]);
+                let x = input(&words);
                 let push = k::matmul_coop::Push { columns, rows, stride, first };
                 let bindings = k::matmul_coop::Bindings { batch: step, quants, scales, x, result };
                 kernels::matmul_coop(ty, tile, batch, push, bindings)
@@ -155,7 +155,8 @@ impl Maker {
             x: input(&x).flipped(SIGN),
             result: Input::Result,
         };
-        let dispatch = kernels::batch_halves(self.tuning.reduce, batch, columns, bindings);
+        let push = k::batch_halves::Push { columns };
+        let dispatch = kernels::batch_halves(self.tuning.reduce, batch, push, bindings);
         Case::new(format!("columns={columns} tokens={tokens} batch={batch}"), dispatch, expected)
     }
 }

@@ -7,9 +7,10 @@
 
 use zinc_shaders as k;
 
-use super::{Case, Expected, Input, attention, batch, chain, fused, matrices, prompt, variants};
+use super::{Case, Expected, Input, attention, batch, chain, fused, input, matrices, prompt, variants};
 use crate::model::{Activation, Pairing};
-use crate::plan::{Cooperative, Dispatch, Limits, Tuning, kernels};
+use crate::plan::kernels::{self, Plain};
+use crate::plan::{Cooperative, Limits, Tuning};
 use crate::reference;
 
 pub(super) const U: f64 = 1.0 / 16_777_216.0;
@@ -37,7 +38,7 @@ pub(super) fn all(
     cases.extend([576, 1, 31, 64, 65, 4099].map(|count| maker.silu(count)));
     let ropes =
         [(6, 32, 32, 255), (1, 4, 4, 0), (3, 8, 4, 1), (2, 32, 32, 1023), (9, 64, 64, 77), (5, 80, 20, 31)];
-    cases.extend(ropes.map(|(heads, dim, rope_dim, position)| maker.rope(heads, dim, rope_dim, position)));
+    cases.extend(ropes.map(|shape| maker.rope(Pairing::Neighbours, 1e4, shape)));
     let writes = [(64, 3, 4), (64, 0, 4), (192, 17, 32), (4, 255, 256), (100, 6, 7)];
     cases.extend(writes.map(|(count, position, context)| maker.kv_write(count, position, context)));
     let attention: [Attention; 11] = [
@@ -125,17 +126,39 @@ impl Maker {
         (0..count).map(|_| one(&mut self.rng)).collect()
     }
 
+    /// A case of a kernel with one invocation for each element.
+    pub(super) fn elements<P: Plain<Constants: From<u32>>>(
+        &self,
+        label: String,
+        build: impl Into<P::Build>,
+        push: P,
+        bindings: P::Bindings<Input>,
+        expected: Vec<Option<Expected>>,
+    ) -> Case {
+        Case::new(label, kernels::plain(build, self.tuning.element, 1, push, bindings), expected)
+    }
+
+    /// A case of a kernel with one workgroup for each of `rows`.
+    pub(super) fn reduce<P: Plain<Build: From<()>, Constants: From<u32>>>(
+        &self,
+        label: String,
+        rows: u32,
+        push: P,
+        bindings: P::Bindings<Input>,
+        expected: Vec<Option<Expected>>,
+    ) -> Case {
+        Case::new(label, kernels::plain((), self.tuning.reduce, rows, push, bindings), expected)
+    }
+
     fn rms_norm(&mut self, count: u32) -> Case {
-        let x = self.floats(count as usize);
-        let epsilon = 1e-5f32;
+        let (x, epsilon) = (self.floats(count as usize), 1e-5f32);
         let mean = reference::dot(&x, &x) / f64::from(count);
         let scale = 1.0 / (mean + f64::from(epsilon)).sqrt();
-        // Sum, division (2.5 ULP), epsilon, root (2 + 2.5 ULP, halved before), 1/x (2.5 ULP), product.
-        let relative = (summation_depth(count, self.tuning.reduce) + 1.0 + 5.0 + 1.0) / 2.0 + 9.0 + 5.0 + 1.0;
+        let relative = norm_error(count, self.tuning.reduce);
         let value = |x: &f32| some(f64::from(*x) * scale, relative * U * f64::from(x.abs()) * scale);
         let bindings = k::rms_norm::Bindings { x: input(&x).flipped(SIGN), result: Input::Result };
-        let dispatch = kernels::rms_norm(self.tuning.reduce, k::rms_norm::Push { count, epsilon }, bindings);
-        Case::new(format!("count={count}"), dispatch, x.iter().map(value).collect())
+        let (push, expected) = (k::rms_norm::Push { count, epsilon }, x.iter().map(value).collect());
+        self.reduce(format!("count={count}"), 1, push, bindings, expected)
     }
 
     fn binary(&mut self, build: k::pairwise::Build, count: u32) -> Case {
@@ -148,8 +171,7 @@ impl Maker {
         let expected = a.iter().zip(&b).map(value).collect();
         let bindings =
             k::pairwise::Bindings { a: input(&a), b: input(&b).flipped(SIGN), result: Input::Result };
-        let dispatch = kernels::pairwise(build, self.tuning.element, count, bindings);
-        Case::new(format!("count={count}"), dispatch, expected)
+        self.elements(format!("count={count}"), build, k::pairwise::Push { count }, bindings, expected)
     }
 
     fn silu(&mut self, count: u32) -> Case {
@@ -171,51 +193,27 @@ impl Maker {
     ) -> Case {
         let count = x.len() as u32;
         let bindings = k::activation::Bindings { x: input(x).flipped(SIGN), result: Input::Result };
-        let dispatch = kernels::activation(function, self.tuning.element, count, bindings);
         let expected = x.iter().map(|x| value(f64::from(*x))).collect();
-        Case::new(format!("count={count}"), dispatch, expected)
+        self.elements(format!("count={count}"), function, k::activation::Push { count }, bindings, expected)
     }
 
-    fn rope(&mut self, heads: u32, head_dim: u32, rope_dim: u32, position: u32) -> Case {
-        let pairs = rope_dim / 2;
-        let angle = |position: u32, pair: u32| {
-            f64::from(position) * 10000f64.powf(-2.0 * f64::from(pair) / f64::from(rope_dim))
-        };
-        let table: Vec<f32> = (0..=position)
-            .flat_map(|p| (0..pairs).map(move |pair| angle(p, pair).sin_cos()))
-            .flat_map(|(sin, cos)| [cos as f32, sin as f32])
-            .collect();
-        let x = self.floats((heads * head_dim) as usize);
-        let mut expected = Vec::new();
-        for head in x.chunks_exact(head_dim as usize) {
-            for (pair, v) in head.chunks_exact(2).enumerate() {
-                let (a, b) = (f64::from(v[0]), f64::from(v[1]));
-                if pair as u32 >= pairs {
-                    expected.extend([some(a, 0.0), some(b, 0.0)]);
-                    continue;
-                }
-                let (sin, cos) = angle(position, pair as u32).sin_cos();
-                // Table, product, sum: three roundings of each term.
-                expected.push(some(a * cos - b * sin, 3.0 * U * ((a * cos).abs() + (b * sin).abs())));
-                expected.push(some(a * sin + b * cos, 3.0 * U * ((a * sin).abs() + (b * cos).abs())));
-            }
-        }
-        let label = format!("heads={heads} head_dim={head_dim} rope_dim={rope_dim} position={position}");
-        let dispatch = self.rope_of(Pairing::Neighbours, [heads, head_dim, rope_dim], position, &table, &x);
-        Case::new(label, dispatch, expected)
-    }
-
-    pub(super) fn rope_of(
-        &self,
+    pub(super) fn rope(
+        &mut self,
         pairing: Pairing,
-        [heads, head_dim, rope_dim]: [u32; 3],
-        position: u32,
-        table: &[f32],
-        x: &[f32],
-    ) -> Dispatch<Input> {
-        let (step, x) = (Input::Step(vec![position, 0]), input(x).flipped(SIGN));
-        let bindings = k::rope::Bindings { step, table: input(table), x, result: Input::Result };
-        kernels::rope(pairing, self.tuning.element, k::rope::Push { heads, head_dim, rope_dim }, bindings)
+        base: f64,
+        (heads, head_dim, rope_dim, position): (u32, u32, u32, u32),
+    ) -> Case {
+        let rotation = Rotation { pairing, base, head_dim, rope_dim };
+        let x = self.floats((heads * head_dim) as usize);
+        let expected = rotation.of(position, &x);
+        let bindings = k::rope::Bindings {
+            step: Input::Step(vec![position, 0]),
+            table: input(&rotation.table(position + 1)),
+            x: input(&x).flipped(SIGN),
+            result: Input::Result,
+        };
+        let label = format!("heads={heads} head_dim={head_dim} rope_dim={rope_dim} position={position}");
+        self.elements(label, pairing, k::rope::Push { heads, head_dim, rope_dim }, bindings, expected)
     }
 
     fn kv_write(&mut self, count: u32, position: u32, context: u32) -> Case {
@@ -226,8 +224,8 @@ impl Maker {
         }
         let (step, x) = (Input::Step(vec![position, 0]), input(&x).flipped(SIGN));
         let bindings = k::kv_write::Bindings { step, x, cache: Input::Result };
-        let dispatch = kernels::kv_write(self.tuning.element, count, bindings);
-        Case::new(format!("count={count} context={context} position={position}"), dispatch, expected)
+        let label = format!("count={count} context={context} position={position}");
+        self.elements(label, (), k::kv_write::Push { count }, bindings, expected)
     }
 
     fn scores(&mut self, a: &Attention) -> Case {
@@ -272,7 +270,7 @@ impl Maker {
         let push = k::softmax::Push { context: a.context, window: a.window };
         let scores = input(&scores).flipped(SIGN);
         let bindings = k::softmax::Bindings { step: a.step(), scores, result: Input::Result };
-        Case::new(a.label(), kernels::softmax(self.tuning.reduce, a.heads, push, bindings), expected)
+        self.reduce(a.label(), a.heads, push, bindings, expected)
     }
 
     fn weighted_sum(&mut self, a: &Attention) -> Case {
@@ -293,8 +291,55 @@ impl Maker {
         let (probabilities, values) = (input(&probabilities), input(&values).flipped(SIGN));
         let bindings =
             k::weighted_sum::Bindings { step: a.step(), probabilities, values, result: Input::Result };
-        Case::new(a.label(), kernels::weighted_sum(self.tuning.element, push, bindings), expected)
+        self.elements(a.label(), (), push, bindings, expected)
     }
+}
+
+/// The rotation of heads.
+pub(super) struct Rotation {
+    pub(super) pairing: Pairing,
+    /// Of the frequencies.
+    pub(super) base: f64,
+    pub(super) head_dim: u32,
+    pub(super) rope_dim: u32,
+}
+
+impl Rotation {
+    fn sin_cos(&self, position: u32, pair: u32) -> (f64, f64) {
+        let exponent = -2.0 * f64::from(pair) / f64::from(self.rope_dim);
+        (f64::from(position) * self.base.powf(exponent)).sin_cos()
+    }
+
+    /// Cosines and sines of so many positions.
+    pub(super) fn table(&self, positions: u32) -> Vec<f32> {
+        let pairs = (0..positions).flat_map(|p| (0..self.rope_dim / 2).map(move |pair| (p, pair)));
+        pairs.map(|(p, pair)| self.sin_cos(p, pair)).flat_map(|(sin, cos)| [cos as f32, sin as f32]).collect()
+    }
+
+    /// The heads of one position, rotated.
+    pub(super) fn of(&self, position: u32, x: &[f32]) -> Vec<Option<Expected>> {
+        let mut expected: Vec<_> = x.iter().map(|v| some(f64::from(*v), 0.0)).collect();
+        let (dim, pairs) = (self.head_dim as usize, self.rope_dim as usize / 2);
+        for (head, out) in x.chunks_exact(dim).zip(expected.chunks_exact_mut(dim)) {
+            for pair in 0..pairs {
+                let (i, j) = match self.pairing {
+                    Pairing::Halves => (pair, pair + pairs),
+                    Pairing::Neighbours => (2 * pair, 2 * pair + 1),
+                };
+                let (a, b) = (f64::from(head[i]), f64::from(head[j]));
+                let (sin, cos) = self.sin_cos(position, pair as u32);
+                // Table, product, sum: three roundings of each term.
+                out[i] = some(a * cos - b * sin, 3.0 * U * ((a * cos).abs() + (b * sin).abs()));
+                out[j] = some(a * sin + b * cos, 3.0 * U * ((a * sin).abs() + (b * cos).abs()));
+            }
+        }
+        expected
+    }
+}
+
+/// Errors of an RMS norm in units of u: sum, division (2.5 ULP), epsilon, root (2 + 2.5 ULP, halved before), 1/x (2.5 ULP), product.
+pub(super) fn norm_error(count: u32, workgroup: u32) -> f64 {
+    (summation_depth(count, workgroup) + 1.0 + 5.0 + 1.0) / 2.0 + 9.0 + 5.0 + 1.0
 }
 
 /// Additions that a term passes through when `count` terms are split over a workgroup in pieces of at most 32, added
@@ -306,9 +351,4 @@ pub(super) fn summation_depth(count: u32, workgroup: u32) -> f64 {
 
 pub(super) fn some(value: f64, tolerance: f64) -> Option<Expected> {
     Some(Expected::Near { value, tolerance })
-}
-
-/// Floats as a kernel reads them.
-pub(super) fn input(values: &[f32]) -> Input {
-    Input::from(values)
 }

@@ -2,9 +2,9 @@
 
 use zinc_shaders::begin_chain;
 
-use super::cases::{Maker, input};
+use super::cases::Maker;
 use super::fused::Product;
-use super::{Case, Expected, Input};
+use super::{Case, Expected, Input, input};
 use crate::plan::EMPTY;
 use crate::plan::kernels::{self, Waiting};
 use crate::quant::WeightType;
@@ -16,7 +16,8 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
 impl Maker {
     fn emptied(&mut self, words: u32) -> Case {
         let bindings = begin_chain::Bindings { words: Input::Result };
-        let dispatch = kernels::begin_chain(self.tuning.reduce, words / 4, bindings);
+        let push = begin_chain::Push { count: words / 4 };
+        let dispatch = kernels::plain((), self.tuning.reduce, 1, push, bindings);
         let expected = vec![Some(Expected::Bits(EMPTY)); words as usize];
         Case { push_flip: 4, ..Case::new(format!("words={words}"), dispatch, expected) }
     }
@@ -24,49 +25,32 @@ impl Maker {
     /// Steps with weights of this format of which no word, an activation, or what a result is added to never comes: they say that they
     /// gave up, or nothing.
     pub(super) fn given_up(&mut self, ty: WeightType, native: bool) -> Vec<Case> {
-        let missing = [None, Some(Missing::Activation), Some(Missing::Residual)];
-        missing.into_iter().filter_map(|missing| self.without(ty, native, missing)).collect()
+        ["nothing", "binding 2", "binding 4"]
+            .into_iter()
+            .filter_map(|of| self.without(ty, native, of))
+            .collect()
     }
 
-    fn without(&mut self, ty: WeightType, native: bool, missing: Option<Missing>) -> Option<Case> {
-        let mut parts = self.product_parts(&Product {
-            ty,
-            native,
-            columns: 256,
-            rows: 5,
-            norm: false,
-            epilogue: 1,
-            bias: false,
-            chained: true,
-        })?;
+    fn without(&mut self, ty: WeightType, native: bool, of: &str) -> Option<Case> {
+        let (norm, bias) = (false, false);
+        let product = Product { ty, native, columns: 256, rows: 5, norm, epilogue: 1, bias, chained: true };
+        let mut parts = self.product_parts(&product)?;
         let bindings = &mut parts.bindings;
-        // The result's place, in which no one looks, for that of the word that is compared.
-        bindings.result = input(&vec![0.0; parts.expected.len()]);
-        bindings.chain = Some(Input::Result);
-        let of = match missing {
-            None => "nothing",
-            Some(Missing::Activation) => "binding 2",
-            Some(Missing::Residual) => "binding 4",
+        let never = match of {
+            "binding 2" => Some(&mut bindings.x),
+            "binding 4" => Some(&mut bindings.residual),
+            _ => None,
         };
-        let never = match missing {
-            None => None,
-            Some(Missing::Activation) => Some(&mut bindings.x),
-            Some(Missing::Residual) => Some(&mut bindings.residual),
-        };
+        parts.expected = vec![never.as_ref().map(|_| Expected::Bits(1))];
         if let Some(Input::Bytes(bytes, _)) = never {
             bytes[8..12].copy_from_slice(&EMPTY.to_ne_bytes());
         }
-        bindings.weights.flip(0);
-        parts.expected = vec![missing.map(|_| Expected::Bits(1))];
+        // The result's place, in which no one looks, for that of the word that is compared.
+        bindings.result = input(&[0u32; 5]);
+        bindings.chain = Some(Input::Result);
+        bindings.weights = std::mem::replace(&mut bindings.weights, Input::Result).flipped(0);
         parts.label = format!("a wait in vain for {of}");
         // Fewer looks than after which it would see that others gave up.
         Some(parts.case(Some(Waiting { waits: true, spins: 50 })))
     }
-}
-
-/// What never comes.
-#[derive(Clone, Copy)]
-enum Missing {
-    Activation,
-    Residual,
 }

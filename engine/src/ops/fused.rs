@@ -6,8 +6,8 @@
 
 use zinc_shaders::fused_matvec::{Bindings, Push};
 
-use super::cases::{Maker, SIGN, U, input, some};
-use super::{Case, Expected, Input};
+use super::cases::{Maker, SIGN, U, some};
+use super::{Case, Expected, Input, input};
 use crate::plan::kernels::{self, Waiting};
 use crate::plan::{Crew, Cut as Work, Tiling, chained_tiling};
 use crate::quant::{SUPER_BLOCK, WeightType, dequantize_row};
@@ -94,7 +94,7 @@ impl Maker {
     fn product(&mut self, p: &Product) -> Option<Case> {
         let waiting = p.chained.then(|| Waiting::new(true));
         let mut parts = self.product_parts(p)?;
-        parts.bindings.x.flip(SIGN);
+        parts.bindings.x = parts.bindings.x.flipped(SIGN);
         Some(parts.case(waiting))
     }
 
@@ -202,14 +202,14 @@ impl Maker {
             epsilon: EPSILON,
         };
         let bindings = Bindings {
-            weights: quants.into(),
-            scales: scales.unwrap_or_else(|| vec![0; 16]).into(),
+            weights: input(&quants),
+            scales: input(&scales.unwrap_or_else(|| vec![0; 16])),
             x: input(&x),
             norm: input(&weight),
             residual: input(&residual),
             bias: input(&biases),
             result: Input::Result,
-            chain: p.chained.then(|| vec![0; 4].into()),
+            chain: p.chained.then(|| input(&[0u32])),
         };
         Some(Parts {
             product: kernels::Product { work, epilogue, bias, native_dot: p.native },

@@ -2,8 +2,8 @@
 
 use zinc_shaders as k;
 
-use super::cases::{Maker, SIGN, U, input, some, summation_depth};
-use super::{Case, Input};
+use super::cases::{Maker, SIGN, U, some, summation_depth};
+use super::{Case, Input, input};
 use crate::plan::kernels;
 use crate::quant::{SUPER_BLOCK, WeightType, dequantize_row, repack};
 use crate::reference;
@@ -118,9 +118,9 @@ impl Maker {
         match self.repacked(ty, data, elements) {
             (quants, None) => {
                 let at = if ty == WeightType::F32 { SIGN } else { 1 };
-                (Input::from(quants).flipped(at), None)
+                (input(&quants).flipped(at), None)
             }
-            (quants, Some(scales)) => (quants.into(), Some(Input::from(scales).flipped(1))),
+            (quants, Some(scales)) => (input(&quants), Some(input(&scales).flipped(1))),
         }
     }
 
@@ -173,8 +173,8 @@ impl Maker {
         let last = (row.min(rows - 1) as usize + 1) * (quants.len() / rows as usize) - 1;
         let bindings = k::get_rows::Bindings {
             step: Input::Step(vec![0, token]),
-            quants: Input::from(quants).flipped(last),
-            scales: scales.map(Input::from),
+            quants: input(&quants).flipped(last),
+            scales: scales.map(|scales| input(&scales)),
             result: Input::Result,
         };
         let push = k::get_rows::Push { columns, first_row: first, rows };

@@ -59,36 +59,18 @@ pub(crate) enum Input {
 }
 
 impl Input {
-    /// Lets the control change this byte: the one with a float's sign, or any other.
-    fn flip(&mut self, at: usize) {
-        if let Self::Bytes(_, flip) = self {
-            *flip = Some(at);
+    /// The same with this byte for the control to change: the one with a float's sign, or any other.
+    fn flipped(self, at: usize) -> Self {
+        match self {
+            Self::Bytes(bytes, _) => Self::Bytes(bytes, Some(at)),
+            other => other,
         }
     }
-
-    /// The same with this byte for the control to change.
-    fn flipped(mut self, at: usize) -> Self {
-        self.flip(at);
-        self
-    }
 }
 
-impl From<&[f32]> for Input {
-    fn from(values: &[f32]) -> Self {
-        Self::Bytes(bytemuck::cast_slice(values).to_vec(), None)
-    }
-}
-
-impl From<&[u32]> for Input {
-    fn from(values: &[u32]) -> Self {
-        Self::Bytes(bytemuck::cast_slice(values).to_vec(), None)
-    }
-}
-
-impl From<Vec<u8>> for Input {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self::Bytes(bytes, None)
-    }
+/// Numbers as a kernel reads them.
+fn input<T: bytemuck::NoUninit>(values: &[T]) -> Input {
+    Input::Bytes(bytemuck::cast_slice(values).to_vec(), None)
 }
 
 impl Case {

@@ -6,9 +6,9 @@
 use zinc_shaders as k;
 
 use super::attention::Blocks;
-use super::cases::{Maker, SIGN, U, input, some};
+use super::cases::{Maker, Rotation, SIGN, U, some};
 use super::matrices::magnitudes;
-use super::{Case, Expected, Input, UNTOUCHED};
+use super::{Case, Expected, Input, UNTOUCHED, input};
 use crate::model::Pairing;
 use crate::plan::kernels::{self, CacheOf};
 use crate::plan::{Cooperative, Shapes};
@@ -158,14 +158,15 @@ impl Maker {
         let last = (used as usize + 1) * (quants.len() / rows as usize) - 1;
         let bindings = k::batch_rows::Bindings {
             batch: step(0, tokens, batch),
-            quants: Input::from(quants).flipped(last),
-            scales: scales.map(Input::from),
+            quants: input(&quants).flipped(last),
+            scales: scales.map(|scales| input(&scales)),
             result: Input::Result,
         };
         let push = k::batch_rows::Push { columns, first_row: first, rows };
         let label =
             format!("columns={columns} rows={rows} first={first} tokens={} batch={batch}", tokens.len());
-        let dispatch = kernels::batch_rows(ty, self.tuning.element, batch, push, bindings);
+        let build: k::batch_rows::Build = kernels::of("batch_rows", ty);
+        let dispatch = kernels::plain(build, self.tuning.element, batch, push, bindings);
         Case::new(label, dispatch, expected)
     }
 
@@ -178,8 +179,8 @@ impl Maker {
             result: Input::Result,
         };
         let expected = x[last..][..width as usize].iter().map(|v| some(f64::from(*v), 0.0)).collect();
-        let dispatch = kernels::batch_last(self.tuning.element, width, bindings);
-        Case::new(format!("width={width} tokens={tokens} batch={batch}"), dispatch, expected)
+        let label = format!("width={width} tokens={tokens} batch={batch}");
+        self.elements(label, (), k::batch_last::Push { width }, bindings, expected)
     }
 
     fn batch_rope(
@@ -188,44 +189,24 @@ impl Maker {
         (heads, head_dim, rope_dim, first, tokens, batch): (u32, u32, u32, u32, u32, u32),
     ) -> Case {
         let halves = pairing == Pairing::Halves;
-        let (dim, pairs) = (head_dim as usize, rope_dim as usize / 2);
-        let angle = |position: u32, pair: usize| {
-            f64::from(position) * 1e4f64.powf(-2.0 * pair as f64 / f64::from(rope_dim))
-        };
-        let table: Vec<f32> = (0..first + batch)
-            .flat_map(|p| (0..pairs).map(move |pair| angle(p, pair).sin_cos()))
-            .flat_map(|(sin, cos)| [cos as f32, sin as f32])
-            .collect();
+        let rotation = Rotation { pairing, base: 1e4, head_dim, rope_dim };
         let width = (heads * head_dim) as usize;
         let x = self.floats(width * batch as usize);
-        let mut expected = vec![None; x.len()];
-        for token in 0..tokens {
-            let at = token as usize * width;
-            for (v, out) in x[at..][..width].chunks_exact(dim).zip(expected[at..].chunks_exact_mut(dim)) {
-                for (out, v) in out.iter_mut().zip(v) {
-                    *out = some(f64::from(*v), 0.0);
-                }
-                for pair in 0..pairs {
-                    let (i, j) = if halves { (pair, pair + pairs) } else { (2 * pair, 2 * pair + 1) };
-                    let (a, b) = (f64::from(v[i]), f64::from(v[j]));
-                    let (sin, cos) = angle(first + token, pair).sin_cos();
-                    // Table, product, sum: three roundings of each term.
-                    out[i] = some(a * cos - b * sin, 3.0 * U * ((a * cos).abs() + (b * sin).abs()));
-                    out[j] = some(a * sin + b * cos, 3.0 * U * ((a * sin).abs() + (b * cos).abs()));
-                }
-            }
-        }
+        let there = (first..first + tokens).zip(x.chunks_exact(width));
+        let mut expected: Vec<_> = there.flat_map(|(position, x)| rotation.of(position, x)).collect();
+        expected.resize(x.len(), None);
         let label = format!(
             "halves={halves} heads={heads} head_dim={head_dim} rope_dim={rope_dim} first={first} tokens={tokens}"
         );
         let bindings = k::batch_rope::Bindings {
             batch: counted(first, tokens, batch),
-            table: input(&table),
+            table: input(&rotation.table(first + batch)),
             x: input(&x).flipped(SIGN),
             result: Input::Result,
         };
         let push = k::batch_rope::Push { heads, head_dim, rope_dim };
-        let dispatch = kernels::batch_rope(pairing, self.tuning.element, batch, push, bindings);
+        let constants = k::batch_rope::Constants { workgroup: self.tuning.element, neox: halves };
+        let dispatch = kernels::plain((), constants, batch, push, bindings);
         Case::new(label, dispatch, expected)
     }
 
@@ -374,11 +355,11 @@ impl Maker {
         let workgroup = kernels::batch_attention_workgroup(a.head_dim, SHARED_MEMORY);
         let workgroup = workgroup.expect("the cases' heads fit");
         let stored = |v: &[f32], values: bool| -> Input {
-            let bits: Vec<u8> = v.iter().flat_map(|v| half::f16::from_f32(*v).to_le_bytes()).collect();
+            let bits: Vec<u16> = v.iter().map(|v| half::f16::from_f32(*v).to_bits()).collect();
             match blocks {
-                None if halves => bits.into(),
+                None if halves => input(&bits),
                 None => input(v),
-                Some(blocks) => blocks.moved(&bits, values, [kv_heads, positions, dim]).into(),
+                Some(blocks) => input(&blocks.moved(&bits, values, [kv_heads, positions, dim])),
             }
         };
         let cached = blocks.map_or(context, |blocks| context.next_multiple_of(blocks.fragment.m));

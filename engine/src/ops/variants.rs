@@ -2,10 +2,9 @@
 
 use zinc_shaders as k;
 
-use super::cases::{Maker, SIGN, U, input, some, summation_depth};
-use super::{Case, Input};
+use super::cases::{Maker, SIGN, U, norm_error, some};
+use super::{Case, Input, input};
 use crate::model::{Activation, Pairing};
-use crate::plan::kernels;
 use crate::reference;
 
 const COUNTS: [u32; 6] = [576, 1, 31, 64, 65, 4099];
@@ -28,9 +27,7 @@ pub(super) fn add(maker: &mut Maker, cases: &mut Vec<Case>) {
         (16, 128, 128, 77),
         (5, 80, 20, 31),
     ];
-    cases.extend(
-        ropes.map(|(heads, dim, rope_dim, position)| maker.rope_neox(heads, dim, rope_dim, position)),
-    );
+    cases.extend(ropes.map(|shape| maker.rope(Pairing::Halves, 1e6, shape)));
 }
 
 impl Maker {
@@ -57,8 +54,7 @@ impl Maker {
     fn stream(&mut self, count: u32) -> Case {
         let x = self.floats(4 * count as usize);
         let workgroup = self.tuning.element;
-        let groups = kernels::stream_groups(workgroup, count);
-        let n = (groups * workgroup) as usize;
+        let n = (count.div_ceil(16 * workgroup) * workgroup) as usize;
         let expected = (0..n).map(|i| {
             let own = x.chunks_exact(4).skip(i).step_by(n).take(16).flatten();
             let (sum, size) =
@@ -66,8 +62,7 @@ impl Maker {
             some(sum, 70.0 * U * size)
         });
         let bindings = k::stream::Bindings { x: input(&x).flipped(SIGN), result: Input::Result };
-        let dispatch = kernels::stream(workgroup, count, groups, bindings);
-        Case::new(format!("count={count}"), dispatch, expected.collect())
+        self.elements(format!("count={count}"), (), k::stream::Push { count }, bindings, expected.collect())
     }
 
     fn scale(&mut self, count: u32) -> Case {
@@ -78,8 +73,8 @@ impl Maker {
             some(exact, 2.0 * U * exact.abs())
         };
         let bindings = k::scale::Bindings { x: input(&x).flipped(SIGN), result: Input::Result };
-        let dispatch = kernels::scale(self.tuning.element, k::scale::Push { count, factor }, bindings);
-        Case::new(format!("count={count}"), dispatch, x.iter().map(value).collect())
+        let (push, expected) = (k::scale::Push { count, factor }, x.iter().map(value).collect());
+        self.elements(format!("count={count}"), (), push, bindings, expected)
     }
 
     fn softcap(&mut self, count: u32) -> Case {
@@ -95,15 +90,13 @@ impl Maker {
             some(exact, U * (cap * absolute * 2.0 + 12.0 * exact.abs()))
         };
         let bindings = k::softcap::Bindings { x: input(&x).flipped(SIGN), result: Input::Result };
-        let dispatch = kernels::softcap(self.tuning.element, k::softcap::Push { count, cap }, bindings);
-        Case::new(format!("count={count}"), dispatch, x.iter().map(value).collect())
+        let (push, expected) = (k::softcap::Push { count, cap }, x.iter().map(value).collect());
+        self.elements(format!("count={count}"), (), push, bindings, expected)
     }
 
     fn rms_norm_rows(&mut self, rows: u32, width: u32) -> Case {
-        let x = self.floats((rows * width) as usize);
-        let epsilon = 1e-6f32;
-        // As for rms_norm.
-        let relative = (summation_depth(width, self.tuning.reduce) + 1.0 + 5.0 + 1.0) / 2.0 + 9.0 + 5.0 + 1.0;
+        let (x, epsilon) = (self.floats((rows * width) as usize), 1e-6f32);
+        let relative = norm_error(width, self.tuning.reduce);
         let expected = x.chunks_exact(width as usize).flat_map(|row| {
             let mean = reference::dot(row, row) / f64::from(width);
             let scale = 1.0 / (mean + f64::from(epsilon)).sqrt();
@@ -114,8 +107,7 @@ impl Maker {
         });
         let bindings = k::rms_norm_rows::Bindings { x: input(&x).flipped(SIGN), result: Input::Result };
         let push = k::rms_norm_rows::Push { width, epsilon };
-        let dispatch = kernels::rms_norm_rows(self.tuning.reduce, rows, push, bindings);
-        Case::new(format!("rows={rows} width={width}"), dispatch, expected.collect())
+        self.reduce(format!("rows={rows} width={width}"), rows, push, bindings, expected.collect())
     }
 
     /// Each row of a matrix with one vector, element by element.
@@ -131,33 +123,6 @@ impl Maker {
         let bindings =
             k::rowwise::Bindings { a: input(&a), b: input(&b).flipped(SIGN), result: Input::Result };
         let push = k::rowwise::Push { count, width };
-        let dispatch = kernels::rowwise(build, self.tuning.element, push, bindings);
-        Case::new(format!("rows={rows} width={width}"), dispatch, expected)
-    }
-
-    fn rope_neox(&mut self, heads: u32, head_dim: u32, rope_dim: u32, position: u32) -> Case {
-        let pairs = rope_dim as usize / 2;
-        let angle = |position: u32, pair: usize| {
-            f64::from(position) * 1e6f64.powf(-2.0 * pair as f64 / f64::from(rope_dim))
-        };
-        let table: Vec<f32> = (0..=position)
-            .flat_map(|p| (0..pairs).map(move |pair| angle(p, pair).sin_cos()))
-            .flat_map(|(sin, cos)| [cos as f32, sin as f32])
-            .collect();
-        let x = self.floats((heads * head_dim) as usize);
-        let mut expected: Vec<_> = x.iter().map(|v| some(f64::from(*v), 0.0)).collect();
-        for (head, out) in x.chunks_exact(head_dim as usize).zip(expected.chunks_exact_mut(head_dim as usize))
-        {
-            for pair in 0..pairs {
-                let (a, b) = (f64::from(head[pair]), f64::from(head[pair + pairs]));
-                let (sin, cos) = angle(position, pair).sin_cos();
-                // Table, product, sum: three roundings of each term.
-                out[pair] = some(a * cos - b * sin, 3.0 * U * ((a * cos).abs() + (b * sin).abs()));
-                out[pair + pairs] = some(a * sin + b * cos, 3.0 * U * ((a * sin).abs() + (b * cos).abs()));
-            }
-        }
-        let label = format!("heads={heads} head_dim={head_dim} rope_dim={rope_dim} position={position}");
-        let dispatch = self.rope_of(Pairing::Halves, [heads, head_dim, rope_dim], position, &table, &x);
-        Case::new(label, dispatch, expected)
+        self.elements(format!("rows={rows} width={width}"), build, push, bindings, expected)
     }
 }

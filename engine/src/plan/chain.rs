@@ -12,7 +12,7 @@ use zinc_shaders::begin_chain;
 use super::attention::splits;
 use super::decode::{Builder, Slots};
 use super::fused::FusedSlots;
-use super::kernels::{self, Waiting};
+use super::kernels::Waiting;
 use super::layout::{Arena, Limits};
 use super::tile::{Crew, Tiling, Work as Cut};
 use super::{Error, FusedTuning, Fusion, Options, Space, Span, Step, Work};
@@ -147,8 +147,7 @@ impl Builder<'_> {
     pub(super) fn begin_chain(&mut self) -> Result<(), Error> {
         let Some(Chain { words, .. }) = self.chain else { return Ok(()) };
         let count = (words.bytes / 16) as u32;
-        let workgroup = self.options.tuning.reduce;
-        self.push("begin_chain", kernels::begin_chain(workgroup, count, begin_chain::Bindings { words }))
+        self.reduce("begin_chain", 1, begin_chain::Push { count }, begin_chain::Bindings { words })
     }
 
     /// What the next step has beside others if it is of the chain; none without one.

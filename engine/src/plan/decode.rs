@@ -9,7 +9,7 @@ use zinc_shaders as k;
 use super::attention::{block_order, cache_positions, coop_attention, fuses_attention};
 use super::chain::{Chain, Handoff};
 use super::fused::FusedSlots;
-use super::kernels;
+use super::kernels::{self, Plain};
 use super::layout::{Arena, Arenas, Limits, Placed, Placement};
 use super::resident::{Resident, Streams};
 use super::{Dispatch, Error, Features, Fragment, Fusion, Plan, Space, Span, Step, Tuning, Work};
@@ -177,7 +177,8 @@ pub fn decode(model: &Model<'_>, weights: &Placement, options: &Options) -> Resu
     b.begin_chain()?;
     if let Some(factor) = c.embedding_scale {
         b.embed(&model.embedding, slots.middle)?;
-        b.scale("embd_scale", factor, slots.middle, slots.state)?;
+        let push = k::scale::Push { count: c.embedding, factor };
+        b.elements("embd_scale", (), push, k::scale::Bindings { x: slots.middle, result: slots.state })?;
     } else {
         b.embed(&model.embedding, slots.state)?;
     }
@@ -213,7 +214,8 @@ pub fn decode(model: &Model<'_>, weights: &Placement, options: &Options) -> Resu
     let mut logits = slots.logits;
     if let Some(cap) = c.logit_cap {
         logits = arena.floats(c.vocabulary.into());
-        b.softcap("output_softcap", cap, slots.logits, logits)?;
+        let push = k::softcap::Push { count: c.vocabulary, cap };
+        b.elements("output_softcap", (), push, k::softcap::Bindings { x: slots.logits, result: logits })?;
     }
     let readback = Span { space: Space::Readback, offset: 0, bytes: logits.bytes };
     let tokens = Span { space: Space::Tokens, offset: 0, bytes: 4 * u64::from(context) };
@@ -300,6 +302,28 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// A kernel with one invocation for each element.
+    fn elements<P: Plain<Constants: From<u32>>>(
+        &mut self,
+        name: &'static str,
+        build: impl Into<P::Build>,
+        push: P,
+        bindings: P::Bindings<Span>,
+    ) -> Result<(), Error> {
+        self.push(name, kernels::plain(build, self.options.tuning.element, 1, push, bindings))
+    }
+
+    /// A kernel with one workgroup for each of `rows`.
+    pub(super) fn reduce<P: Plain<Build: From<()>, Constants: From<u32>>>(
+        &mut self,
+        name: &'static str,
+        rows: u32,
+        push: P,
+        bindings: P::Bindings<Span>,
+    ) -> Result<(), Error> {
+        self.push(name, kernels::plain((), self.options.tuning.reduce, rows, push, bindings))
+    }
+
     /// Attention and feed-forward network of one layer.
     fn layer(
         &mut self,
@@ -376,33 +400,19 @@ impl Builder<'_> {
         const PARTS: u32 = 256;
         let groups = count.div_ceil(PARTS).min(PARTS);
         let parts = arena.take(8 * u64::from(groups));
-        let reduce = self.options.tuning.reduce;
-        let bindings = k::best::Bindings { logits, result: parts };
-        self.push("best", kernels::best(reduce, count, groups, bindings))?;
+        let push = k::best::Push { count };
+        self.reduce("best", groups, push, k::best::Bindings { logits, result: parts })?;
         let bindings = k::advance::Bindings { parts, step: self.step, tokens };
-        self.push("advance", kernels::advance(reduce, groups, bindings))
+        self.reduce("advance", 1, k::advance::Push { count: groups }, bindings)
     }
 
     /// The present position's cosines and sines to where their place does not depend on it.
     pub(super) fn fetch_angles(&mut self) -> Result<(), Error> {
-        let (element, pairs) = (self.options.tuning.element, self.config.rope_dim / 2);
+        let push = k::angles::Push { pairs: self.config.rope_dim / 2 };
         for (table, result) in self.rope_tables.clone().into_iter().zip(self.angles.clone()) {
-            let bindings = k::angles::Bindings { step: self.step, table, result };
-            self.push("angles", kernels::angles(element, pairs, bindings))?;
+            self.elements("angles", (), push, k::angles::Bindings { step: self.step, table, result })?;
         }
         Ok(())
-    }
-
-    fn scale(&mut self, name: &'static str, factor: f32, x: Span, result: Span) -> Result<(), Error> {
-        let push = k::scale::Push { count: result.floats(), factor };
-        let bindings = k::scale::Bindings { x, result };
-        self.push(name, kernels::scale(self.options.tuning.element, push, bindings))
-    }
-
-    fn softcap(&mut self, name: &'static str, cap: f32, x: Span, result: Span) -> Result<(), Error> {
-        let push = k::softcap::Push { count: result.floats(), cap };
-        let bindings = k::softcap::Bindings { x, result };
-        self.push(name, kernels::softcap(self.options.tuning.element, push, bindings))
     }
 
     /// The projection with its bias, if there is one.
@@ -431,13 +441,10 @@ impl Builder<'_> {
         let width = weight.columns;
         let Stages { normed, weighted, .. } = *stages;
         let push = k::rms_norm_rows::Push { width, epsilon: self.config.epsilon };
-        let bindings = k::rms_norm_rows::Bindings { x: from, result: normed };
-        self.push(name, kernels::rms_norm_rows(self.options.tuning.reduce, heads, push, bindings))?;
-        let push = k::rowwise::Push { count: heads * width, width };
-        let bindings =
-            k::rowwise::Bindings { a: normed, b: self.weights.of(weight).quants, result: weighted };
-        let element = self.options.tuning.element;
-        self.push(weight_name, kernels::rowwise(k::rowwise::Build::MUL_ROWS, element, push, bindings))?;
+        self.reduce(name, heads, push, k::rms_norm_rows::Bindings { x: from, result: normed })?;
+        let (build, push) = (k::rowwise::Build::MUL_ROWS, k::rowwise::Push { count: heads * width, width });
+        let b = self.weights.of(weight).quants;
+        self.elements(weight_name, build, push, k::rowwise::Bindings { a: normed, b, result: weighted })?;
         Ok(weighted)
     }
 
@@ -464,8 +471,7 @@ impl Builder<'_> {
         to: Span,
     ) -> Result<(), Error> {
         let push = k::rms_norm::Push { count: weight.columns, epsilon: self.config.epsilon };
-        let bindings = k::rms_norm::Bindings { x: from, result: normed };
-        self.push(name, kernels::rms_norm(self.options.tuning.reduce, push, bindings))?;
+        self.reduce(name, 1, push, k::rms_norm::Bindings { x: from, result: normed })?;
         self.binary(weight_name, k::pairwise::Build::MUL, normed, self.weights.of(weight).quants, to)
     }
 
@@ -477,17 +483,14 @@ impl Builder<'_> {
         b: Span,
         result: Span,
     ) -> Result<(), Error> {
-        let bindings = k::pairwise::Bindings { a, b, result };
-        self.push(name, kernels::pairwise(build, self.options.tuning.element, result.floats(), bindings))
+        let push = k::pairwise::Push { count: result.floats() };
+        self.elements(name, build, push, k::pairwise::Bindings { a, b, result })
     }
 
     pub(super) fn activation(&mut self, x: Span, result: Span) -> Result<(), Error> {
-        let (element, function) = (self.options.tuning.element, self.config.activation);
-        let bindings = k::activation::Bindings { x, result };
-        self.push(
-            activation_name(function),
-            kernels::activation(function, element, result.floats(), bindings),
-        )
+        let (function, push) = (self.config.activation, k::activation::Push { count: result.floats() });
+        let name = activation_name(function);
+        self.elements(name, function, push, k::activation::Bindings { x, result })
     }
 
     /// One dispatch for each part of the matrix, each for its own rows of the result.
@@ -514,13 +517,12 @@ impl Builder<'_> {
     ) -> Result<(), Error> {
         let Config { head_dim, rope_dim, pairing, .. } = *self.config;
         let push = k::rope::Push { heads, head_dim, rope_dim };
-        let bindings = k::rope::Bindings { step: self.step, table, x, result };
-        self.push(name, kernels::rope(pairing, self.options.tuning.element, push, bindings))
+        self.elements(name, pairing, push, k::rope::Bindings { step: self.step, table, x, result })
     }
 
     fn kv_write(&mut self, name: &'static str, x: Span, cache: Span) -> Result<(), Error> {
-        let bindings = k::kv_write::Bindings { step: self.step, x, cache };
-        self.push(name, kernels::kv_write(self.options.tuning.element, self.config.kv_dim(), bindings))
+        let push = k::kv_write::Push { count: self.config.kv_dim() };
+        self.elements(name, (), push, k::kv_write::Bindings { step: self.step, x, cache })
     }
 
     fn attention(&mut self, s: &Slots, keys: Span, values: Span, window: Option<u32>) -> Result<(), Error> {
@@ -532,11 +534,11 @@ impl Builder<'_> {
         self.push("scores", kernels::scores(tuning.element, push, bindings))?;
         let push = k::softmax::Push { context, window };
         let bindings = k::softmax::Bindings { step, scores: s.scores, result: s.probabilities };
-        self.push("softmax", kernels::softmax(tuning.reduce, heads, push, bindings))?;
+        self.reduce("softmax", heads, push, bindings)?;
         let push = k::weighted_sum::Push { heads, kv_heads, head_dim, context, window };
         let probabilities = s.probabilities;
         let bindings = k::weighted_sum::Bindings { step, probabilities, values, result: s.attention };
-        self.push("weighted_sum", kernels::weighted_sum(tuning.element, push, bindings))
+        self.elements("weighted_sum", (), push, bindings)
     }
 }
 

@@ -498,12 +498,12 @@ impl Builder<'_> {
         (all.offset, all.bytes) = (all.offset + from, all.bytes - from);
         let bytes = all.bytes.min(most).min(self.options.limits.range) / 16 * 16;
         let count = (bytes / 16) as u32;
-        let groups = kernels::stream_groups(WORKGROUP, count);
+        let groups = count.div_ceil(16 * WORKGROUP);
         let scratch = self.fused.scratch;
         if bytes == 0 || u64::from(4 * groups * WORKGROUP) > scratch.bytes {
             return Ok(());
         }
         let bindings = k::stream::Bindings { x: Span { bytes, ..all }, result: scratch };
-        self.push("prefetch", kernels::stream(WORKGROUP, count, groups, bindings))
+        self.push("prefetch", kernels::plain((), WORKGROUP, 1, k::stream::Push { count }, bindings))
     }
 }

@@ -219,13 +219,8 @@ impl<B> Dispatch<B> {
         Self { call, grid, reach: None, waits: false }
     }
 
-    /// One invocation for each of `count` elements.
-    pub(crate) fn over(call: Call<B>, count: u32) -> Self {
-        Self::over_rows(call, count, 1)
-    }
-
-    /// One invocation for each of `count` elements of each row.
-    pub(crate) fn over_rows(call: Call<B>, count: u32, rows: u32) -> Self {
+    /// One invocation for each of `count` elements of each of `rows` rows.
+    pub(crate) fn over(call: Call<B>, count: u32, rows: u32) -> Self {
         let groups = count.div_ceil(call.workgroup());
         Self::new(call, [groups, rows])
     }

@@ -15,10 +15,10 @@ use zinc_shaders as k;
 use super::attention::{CoopAttention, block_order, cache_positions, coop_attention, fuses_attention};
 use super::coop::{CoopTile, halves_bytes};
 use super::decode::{activation_name, constants_end, layer_caches, product_of_parts};
-use super::kernels::{self, CacheOf};
+use super::kernels::{self, CacheOf, Plain};
 use super::layout::{Arena, Placed, Placement};
 use super::{Dispatch, Error, Options, Plan, Space, Span, Step, Work, rope_tables};
-use crate::model::{Config, Layer, Matrix, Model};
+use crate::model::{Config, Layer, Matrix, Model, Pairing};
 
 /// Bytes of what the host writes before a batch of at most `batch` tokens: position, number of tokens, ids.
 pub fn batch_bytes(batch: u32) -> u64 {
@@ -85,12 +85,12 @@ pub fn prompt(
         let Placed { quants, scales } = part.placed;
         let push = k::batch_rows::Push { columns: c.embedding, first_row: part.first_row, rows: part.rows };
         let bindings = k::batch_rows::Bindings { batch: step, quants, scales, result: state };
-        b.push("token_embd", kernels::batch_rows(model.embedding.ty, element, batch, push, bindings))?;
+        let build: k::batch_rows::Build = kernels::of("batch_rows", model.embedding.ty);
+        b.push("token_embd", kernels::plain(build, element, batch, push, bindings))?;
     }
     if let Some(factor) = c.embedding_scale {
         let push = k::scale::Push { count: other.floats(), factor };
-        let bindings = k::scale::Bindings { x: state, result: other };
-        b.push("embd_scale", kernels::scale(b.element(), push, bindings))?;
+        b.elements("embd_scale", (), push, k::scale::Bindings { x: state, result: other })?;
         (state, other) = (other, state);
     }
     let tables = rope_tables(c, context, limits);
@@ -170,6 +170,17 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// A kernel with one invocation for each element.
+    fn elements<P: Plain<Constants: From<u32>>>(
+        &mut self,
+        name: &'static str,
+        build: impl Into<P::Build>,
+        push: P,
+        bindings: P::Bindings<Span>,
+    ) -> Result<(), Error> {
+        self.push(name, kernels::plain(build, self.element(), 1, push, bindings))
+    }
+
     fn pairwise(
         &mut self,
         name: &'static str,
@@ -177,8 +188,8 @@ impl Builder<'_> {
         [a, b]: [Span; 2],
         result: Span,
     ) -> Result<(), Error> {
-        let bindings = k::pairwise::Bindings { a, b, result };
-        self.push(name, kernels::pairwise(build, self.element(), result.floats(), bindings))
+        let push = k::pairwise::Push { count: result.floats() };
+        self.elements(name, build, push, k::pairwise::Bindings { a, b, result })
     }
 
     fn rowwise(
@@ -190,8 +201,8 @@ impl Builder<'_> {
         result: Span,
     ) -> Result<(), Error> {
         let push = k::rowwise::Push { count: result.floats(), width: row.columns };
-        let bindings = k::rowwise::Bindings { a, b: self.weights.of(row).quants, result };
-        self.push(name, kernels::rowwise(build, self.element(), push, bindings))
+        let b = self.weights.of(row).quants;
+        self.elements(name, build, push, k::rowwise::Bindings { a, b, result })
     }
 
     /// Invocations in a workgroup of an element-wise kernel: more than for a token, since there is more of everything.
@@ -208,7 +219,7 @@ impl Builder<'_> {
         let workgroup = self.options.tuning.reduce.min(width.next_power_of_two().max(4));
         let push = k::rms_norm_rows::Push { width, epsilon: self.config.epsilon };
         let bindings = k::rms_norm_rows::Bindings { x: from, result: normed };
-        self.push(names[0], kernels::rms_norm_rows(workgroup, rows, push, bindings))?;
+        self.push(names[0], kernels::plain((), workgroup, rows, push, bindings))?;
         self.rowwise(names[1], k::rowwise::Build::MUL_ROWS, normed, weight, to)
     }
 
@@ -224,7 +235,8 @@ impl Builder<'_> {
         let result = Span { bytes: halves_bytes(columns, self.batch), ..halves };
         let bindings = k::batch_halves::Bindings { batch: self.step, x, result };
         let reduce = self.options.tuning.reduce;
-        self.push(name, kernels::batch_halves(reduce, self.batch, columns, bindings))?;
+        let push = k::batch_halves::Push { columns };
+        self.push(name, kernels::batch_halves(reduce, self.batch, push, bindings))?;
         Ok(result)
     }
 
@@ -287,10 +299,11 @@ impl Builder<'_> {
         }
         let (batch, element) = (self.batch, self.options.tuning.element);
         let Config { heads, kv_heads, head_dim, rope_dim, pairing, .. } = *c;
+        let constants = k::batch_rope::Constants { workgroup: element, neox: pairing == Pairing::Halves };
         for (name, heads, [x, result]) in [("rope_q", heads, q), ("rope_k", kv_heads, k)] {
             let push = k::batch_rope::Push { heads, head_dim, rope_dim };
             let bindings = k::batch_rope::Bindings { batch: self.step, table, x, result };
-            self.push(name, kernels::batch_rope(pairing, element, batch, push, bindings))?;
+            self.push(name, kernels::plain((), constants, batch, push, bindings))?;
         }
         let workgroup = kernels::batch_attention_workgroup(head_dim, self.options.limits.shared_memory)?;
         let context = cache_positions(c, self.options);
@@ -360,10 +373,9 @@ impl Builder<'_> {
         let weighted = self.factor("ffn_norm_halves", s.weighted, self.config.embedding, s.halves)?;
         self.matmul("ffn_gate", &layer.ffn_gate, weighted, s.gate)?;
         self.matmul("ffn_up", &layer.ffn_up, weighted, s.up)?;
-        let (function, count) = (self.config.activation, s.activated.floats());
+        let (function, push) = (self.config.activation, k::activation::Push { count: s.gate.floats() });
         let bindings = k::activation::Bindings { x: s.gate, result: s.activated };
-        let gate = kernels::activation(function, self.element(), count, bindings);
-        self.push(activation_name(function), gate)?;
+        self.elements(activation_name(function), function, push, bindings)?;
         // The gate is done with, and its span takes the product.
         self.pairwise("ffn_multiply", k::pairwise::Build::MUL, [s.activated, s.up], s.gate)?;
         let product = self.factor("ffn_halves", s.gate, self.config.feed_forward, s.halves)?;
@@ -399,7 +411,7 @@ impl Builder<'_> {
         if let Some(last) = h.last {
             let (element, width) = (self.options.tuning.element, self.config.embedding);
             let bindings = k::batch_last::Bindings { batch: self.step, x: state, result: last };
-            self.push("last_row", kernels::batch_last(element, width, bindings))?;
+            self.push("last_row", kernels::plain((), element, 1, k::batch_last::Push { width }, bindings))?;
             self.norm(names, &model.output_norm, [last, h.normed, h.weighted])?;
             for part in product_of_parts(&model.output, self.weights, self.options, h.weighted, h.logits) {
                 self.push("output", part)?;
@@ -411,8 +423,7 @@ impl Builder<'_> {
         }
         let Some(cap) = self.config.logit_cap else { return Ok(h.logits) };
         let push = k::softcap::Push { count: h.capped.floats(), cap };
-        let bindings = k::softcap::Bindings { x: h.logits, result: h.capped };
-        self.push("output_softcap", kernels::softcap(self.element(), push, bindings))?;
+        self.elements("output_softcap", (), push, k::softcap::Bindings { x: h.logits, result: h.capped })?;
         Ok(h.capped)
     }
 }

@@ -5,7 +5,7 @@
 //! is made for the plain case: one weight format in all layers, one allocation of weights, one rotation, no biases and no
 //! norms behind the parts. Everything else is refused here by name, and `--fusion all` does it.
 
-use zinc_shaders::persistent;
+use zinc_shaders::{Takes as _, persistent};
 
 use super::attention::{attention_shape, fuses_attention, key_positions, splits};
 use super::decode::Builder;
@@ -269,7 +269,7 @@ impl Builder<'_> {
             epsilon: c.epsilon,
             splits: splits(c, o),
         };
-        let call = persistent::call(built("persistent", ty, o.features.dot), constants, push, bindings);
+        let call = push.call(built("persistent", ty, o.features.dot), constants, bindings);
         self.push("layers", Dispatch::new(call, [t.resident_groups, 1]))?;
         Ok(self.layer_table(model, caches))
     }

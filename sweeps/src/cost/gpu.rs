@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use ash::vk;
 use zinc_engine::vk::{Buffer, Device, Error, Use};
-use zinc_shaders::{COST_RESIDENT, COST_STREAM, Capability, Kernel, cost_resident, cost_stream};
+use zinc_shaders::{COST_RESIDENT, COST_STREAM, Capability, Kernel, Takes as _, cost_resident, cost_stream};
 
 use super::scope::{Commands, Masks, Scope};
 

@@ -1,8 +1,8 @@
 //! Kernels that do several operations of one token.
 
-use zinc_shaders::{fused_attention, fused_matvec};
+use zinc_shaders::{Takes as _, fused_attention, fused_matvec};
 
-use super::built;
+use super::{built, plain};
 use crate::model::{Config, Pairing};
 use crate::plan::{CoopAttention, Cut, Dispatch, FusedTuning, Reach, Tiling, key_positions};
 
@@ -58,7 +58,7 @@ pub(crate) fn product<B>(
         waits: waiting.map(|w| w.waits),
         spins: waiting.map(|w| w.spins),
     };
-    let call = fused_matvec::call(built(family, work.ty, native_dot), constants, push, bindings);
+    let call = push.call(built(family, work.ty, native_dot), constants, bindings);
     Dispatch::new(call, [tiling.groups, 1])
 }
 
@@ -128,7 +128,6 @@ pub(crate) fn attention<B>(
         waits: waiting.map(|w| w.waits),
         spins: waiting.map(|w| w.spins),
     };
-    let call = fused_attention::call(build, constants, push, bindings);
     let reach = Some(Reach { axis: 1, positions: tile });
-    Dispatch { reach, ..Dispatch::new(call, [push.kv_heads, push.splits]) }
+    Dispatch { reach, ..plain(build, constants, 1, push, bindings) }
 }

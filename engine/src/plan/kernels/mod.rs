@@ -19,7 +19,7 @@ use zinc_shaders::Build;
 use crate::quant::WeightType;
 
 /// The family's kernel for weights of this format.
-fn of<F: Build>(family: &str, ty: WeightType) -> F {
+pub(crate) fn of<F: Build>(family: &str, ty: WeightType) -> F {
     let name = format!("{family}_{}", ty.to_string().to_lowercase());
     F::by_name(&name).unwrap_or_else(|| panic!("the shaders have no {name}"))
 }
