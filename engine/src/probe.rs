@@ -19,7 +19,7 @@ pub fn computes(device: &Rc<Device>) -> Result<bool, Error> {
     let readback = Span { space: Space::Readback, offset: 0, bytes };
     // One workgroup of as many invocations as there are words, each of which writes four, or nothing.
     let push = begin_chain::Push { count: WORDS / 4 };
-    let dispatch = kernels::plain((), WORDS, 1, push, begin_chain::Bindings { words });
+    let dispatch = kernels::dispatch((), WORDS, 1, push, begin_chain::Bindings { words });
     let plan = Plan {
         steps: vec![
             Step { layer: None, name: "begin_chain", work: Work::Dispatch(dispatch) },

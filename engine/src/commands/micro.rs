@@ -117,7 +117,7 @@ fn peak(device: &Rc<Device>, weights: &[Rc<Buffer>], reps: u32) -> Result<f64, E
     let groups = count.div_ceil(16 * WORKGROUP).clamp(1, limits.grid[0]);
     let result = Span { space: Space::Arena, offset: 0, bytes: u64::from(4 * groups * WORKGROUP) };
     let x = Span { space: Space::Weights(index as u32), offset: 0, bytes };
-    let every = kernels::plain((), WORKGROUP, 1, stream::Push { count }, stream::Bindings { x, result });
+    let every = kernels::dispatch((), WORKGROUP, 1, stream::Push { count }, stream::Bindings { x, result });
     let dispatch = Dispatch { grid: [groups, 1], ..every };
     let plan = Plan {
         steps: vec![Step { layer: None, name: "stream", work: Work::Dispatch(dispatch) }],

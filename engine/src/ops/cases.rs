@@ -9,7 +9,7 @@ use zinc_shaders as k;
 
 use super::{Case, Expected, Input, attention, batch, chain, fused, input, matrices, prompt, variants};
 use crate::model::{Activation, Pairing};
-use crate::plan::kernels::{self, Plain};
+use crate::plan::kernels::{self, Gridded};
 use crate::plan::{Cooperative, Limits, Tuning};
 use crate::reference;
 
@@ -127,7 +127,7 @@ impl Maker {
     }
 
     /// A case of a kernel with one invocation for each element.
-    pub(super) fn elements<P: Plain<Constants: From<u32>>>(
+    pub(super) fn elements<P: Gridded<Constants: From<u32>>>(
         &self,
         label: String,
         build: impl Into<P::Build>,
@@ -135,11 +135,11 @@ impl Maker {
         bindings: P::Bindings<Input>,
         expected: Vec<Option<Expected>>,
     ) -> Case {
-        Case::new(label, kernels::plain(build, self.tuning.element, 1, push, bindings), expected)
+        Case::new(label, kernels::dispatch(build, self.tuning.element, 1, push, bindings), expected)
     }
 
     /// A case of a kernel with one workgroup for each of `rows`.
-    pub(super) fn reduce<P: Plain<Build: From<()>, Constants: From<u32>>>(
+    pub(super) fn reduce<P: Gridded<Build: From<()>, Constants: From<u32>>>(
         &self,
         label: String,
         rows: u32,
@@ -147,7 +147,7 @@ impl Maker {
         bindings: P::Bindings<Input>,
         expected: Vec<Option<Expected>>,
     ) -> Case {
-        Case::new(label, kernels::plain((), self.tuning.reduce, rows, push, bindings), expected)
+        Case::new(label, kernels::dispatch((), self.tuning.reduce, rows, push, bindings), expected)
     }
 
     fn rms_norm(&mut self, count: u32) -> Case {

@@ -17,7 +17,7 @@ impl Maker {
     fn emptied(&mut self, words: u32) -> Case {
         let bindings = begin_chain::Bindings { words: Input::Result };
         let push = begin_chain::Push { count: words / 4 };
-        let dispatch = kernels::plain((), self.tuning.reduce, 1, push, bindings);
+        let dispatch = kernels::dispatch((), self.tuning.reduce, 1, push, bindings);
         let expected = vec![Some(Expected::Bits(EMPTY)); words as usize];
         Case { push_flip: 4, ..Case::new(format!("words={words}"), dispatch, expected) }
     }

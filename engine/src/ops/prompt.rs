@@ -166,7 +166,7 @@ impl Maker {
         let label =
             format!("columns={columns} rows={rows} first={first} tokens={} batch={batch}", tokens.len());
         let build: k::batch_rows::Build = kernels::of("batch_rows", ty);
-        let dispatch = kernels::plain(build, self.tuning.element, batch, push, bindings);
+        let dispatch = kernels::dispatch(build, self.tuning.element, batch, push, bindings);
         Case::new(label, dispatch, expected)
     }
 
@@ -206,7 +206,7 @@ impl Maker {
         };
         let push = k::batch_rope::Push { heads, head_dim, rope_dim };
         let constants = k::batch_rope::Constants { workgroup: self.tuning.element, neox: halves };
-        let dispatch = kernels::plain((), constants, batch, push, bindings);
+        let dispatch = kernels::dispatch((), constants, batch, push, bindings);
         Case::new(label, dispatch, expected)
     }
 

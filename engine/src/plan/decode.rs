@@ -9,7 +9,7 @@ use zinc_shaders as k;
 use super::attention::{block_order, cache_positions, coop_attention, fuses_attention};
 use super::chain::{Chain, Handoff};
 use super::fused::FusedSlots;
-use super::kernels::{self, Plain};
+use super::kernels::{self, Gridded};
 use super::layout::{Arena, Arenas, Limits, Placed, Placement};
 use super::resident::{Resident, Streams};
 use super::{Dispatch, Error, Features, Fragment, Fusion, Plan, Space, Span, Step, Tuning, Work};
@@ -303,25 +303,25 @@ impl Builder<'_> {
     }
 
     /// A kernel with one invocation for each element.
-    fn elements<P: Plain<Constants: From<u32>>>(
+    fn elements<P: Gridded<Constants: From<u32>>>(
         &mut self,
         name: &'static str,
         build: impl Into<P::Build>,
         push: P,
         bindings: P::Bindings<Span>,
     ) -> Result<(), Error> {
-        self.push(name, kernels::plain(build, self.options.tuning.element, 1, push, bindings))
+        self.push(name, kernels::dispatch(build, self.options.tuning.element, 1, push, bindings))
     }
 
     /// A kernel with one workgroup for each of `rows`.
-    pub(super) fn reduce<P: Plain<Build: From<()>, Constants: From<u32>>>(
+    pub(super) fn reduce<P: Gridded<Build: From<()>, Constants: From<u32>>>(
         &mut self,
         name: &'static str,
         rows: u32,
         push: P,
         bindings: P::Bindings<Span>,
     ) -> Result<(), Error> {
-        self.push(name, kernels::plain((), self.options.tuning.reduce, rows, push, bindings))
+        self.push(name, kernels::dispatch((), self.options.tuning.reduce, rows, push, bindings))
     }
 
     /// Attention and feed-forward network of one layer.

@@ -504,6 +504,6 @@ impl Builder<'_> {
             return Ok(());
         }
         let bindings = k::stream::Bindings { x: Span { bytes, ..all }, result: scratch };
-        self.push("prefetch", kernels::plain((), WORKGROUP, 1, k::stream::Push { count }, bindings))
+        self.push("prefetch", kernels::dispatch((), WORKGROUP, 1, k::stream::Push { count }, bindings))
     }
 }

@@ -15,7 +15,7 @@ use zinc_shaders as k;
 use super::attention::{CoopAttention, block_order, cache_positions, coop_attention, fuses_attention};
 use super::coop::{CoopTile, halves_bytes};
 use super::decode::{activation_name, constants_end, layer_caches, product_of_parts};
-use super::kernels::{self, CacheOf, Plain};
+use super::kernels::{self, CacheOf, Gridded};
 use super::layout::{Arena, Placed, Placement};
 use super::{Dispatch, Error, Options, Plan, Space, Span, Step, Work, rope_tables};
 use crate::model::{Config, Layer, Matrix, Model, Pairing};
@@ -86,7 +86,7 @@ pub fn prompt(
         let push = k::batch_rows::Push { columns: c.embedding, first_row: part.first_row, rows: part.rows };
         let bindings = k::batch_rows::Bindings { batch: step, quants, scales, result: state };
         let build: k::batch_rows::Build = kernels::of("batch_rows", model.embedding.ty);
-        b.push("token_embd", kernels::plain(build, element, batch, push, bindings))?;
+        b.push("token_embd", kernels::dispatch(build, element, batch, push, bindings))?;
     }
     if let Some(factor) = c.embedding_scale {
         let push = k::scale::Push { count: other.floats(), factor };
@@ -171,14 +171,14 @@ impl Builder<'_> {
     }
 
     /// A kernel with one invocation for each element.
-    fn elements<P: Plain<Constants: From<u32>>>(
+    fn elements<P: Gridded<Constants: From<u32>>>(
         &mut self,
         name: &'static str,
         build: impl Into<P::Build>,
         push: P,
         bindings: P::Bindings<Span>,
     ) -> Result<(), Error> {
-        self.push(name, kernels::plain(build, self.element(), 1, push, bindings))
+        self.push(name, kernels::dispatch(build, self.element(), 1, push, bindings))
     }
 
     fn pairwise(
@@ -219,7 +219,7 @@ impl Builder<'_> {
         let workgroup = self.options.tuning.reduce.min(width.next_power_of_two().max(4));
         let push = k::rms_norm_rows::Push { width, epsilon: self.config.epsilon };
         let bindings = k::rms_norm_rows::Bindings { x: from, result: normed };
-        self.push(names[0], kernels::plain((), workgroup, rows, push, bindings))?;
+        self.push(names[0], kernels::dispatch((), workgroup, rows, push, bindings))?;
         self.rowwise(names[1], k::rowwise::Build::MUL_ROWS, normed, weight, to)
     }
 
@@ -303,7 +303,7 @@ impl Builder<'_> {
         for (name, heads, [x, result]) in [("rope_q", heads, q), ("rope_k", kv_heads, k)] {
             let push = k::batch_rope::Push { heads, head_dim, rope_dim };
             let bindings = k::batch_rope::Bindings { batch: self.step, table, x, result };
-            self.push(name, kernels::plain((), constants, batch, push, bindings))?;
+            self.push(name, kernels::dispatch((), constants, batch, push, bindings))?;
         }
         let workgroup = kernels::batch_attention_workgroup(head_dim, self.options.limits.shared_memory)?;
         let context = cache_positions(c, self.options);
@@ -411,7 +411,10 @@ impl Builder<'_> {
         if let Some(last) = h.last {
             let (element, width) = (self.options.tuning.element, self.config.embedding);
             let bindings = k::batch_last::Bindings { batch: self.step, x: state, result: last };
-            self.push("last_row", kernels::plain((), element, 1, k::batch_last::Push { width }, bindings))?;
+            self.push(
+                "last_row",
+                kernels::dispatch((), element, 1, k::batch_last::Push { width }, bindings),
+            )?;
             self.norm(names, &model.output_norm, [last, h.normed, h.weighted])?;
             for part in product_of_parts(&model.output, self.weights, self.options, h.weighted, h.logits) {
                 self.push("output", part)?;

@@ -1,12 +1,9 @@
-//! Kernels that multiply matrices, and those for all tokens of a batch.
+//! The cache of keys and values, and attention, for all tokens of a batch.
 
-use zinc_shaders::{
-    Takes as _, batch_attention, batch_kv_write, batch_kv_write_blocks, matmul, matmul_coop, matvec,
-};
+use zinc_shaders::{Takes as _, batch_attention, batch_kv_write, batch_kv_write_blocks};
 
-use super::{of, plain};
-use crate::plan::{CoopTile, Dispatch, Error, Fragment, Shape};
-use crate::quant::WeightType;
+use super::dispatch;
+use crate::plan::{Dispatch, Error, Fragment};
 
 /// Keys or values of all tokens into a cache of floats, or of halves.
 pub(crate) fn batch_kv_write<B>(
@@ -64,7 +61,7 @@ pub(crate) fn batch_attention<B>(
     };
     let (m, k) = (block.map(|block| block.m), block.map(|block| block.k));
     let constants = batch_attention::Constants { workgroup, head_dim, m, k };
-    plain(build, constants, batch, push, bindings)
+    dispatch(build, constants, batch, push, bindings)
 }
 
 /// Invocations of batched attention: as many queries as the shared memory holds, 32 at most.
@@ -75,43 +72,4 @@ pub(crate) fn batch_attention_workgroup(head_dim: u32, shared_memory: u32) -> Re
     fitting
         .map(|queries| 4 * queries)
         .ok_or_else(|| Error::Unfused { step: "attention of a batch".to_owned(), columns: head_dim })
-}
-
-/// A matrix times one vector: workgroups along x first, at most `most_x`, then along y.
-pub(crate) fn matvec<B>(
-    ty: WeightType,
-    Shape { workgroup, rows: each }: Shape,
-    [columns, rows]: [u32; 2],
-    most_x: u32,
-    bindings: matvec::Bindings<B>,
-) -> Dispatch<B> {
-    let groups = rows.div_ceil(each);
-    let grid_x = groups.min(most_x).max(1);
-    let constants = matvec::Constants { workgroup, rows: each };
-    let call = matvec::Push { columns, rows, grid_x }.call(of("matvec", ty), constants, bindings);
-    Dispatch::new(call, [grid_x, groups.div_ceil(grid_x)])
-}
-
-/// A matrix times all vectors. Four invocations for each token of a tile: a GPU's workgroups take 64 tokens, a CPU's 16.
-pub(crate) fn matmul<B>(
-    ty: WeightType,
-    reduce: u32,
-    batch: u32,
-    push: matmul::Push,
-    bindings: matmul::Bindings<B>,
-) -> Dispatch<B> {
-    let workgroup = if reduce >= 64 { 256 } else { 64 };
-    plain(of::<matmul::Build>("matmul", ty), workgroup, batch, push, bindings)
-}
-
-/// The same on cooperative matrices.
-pub(crate) fn matmul_coop<B>(
-    ty: WeightType,
-    tile: &CoopTile,
-    batch: u32,
-    push: matmul_coop::Push,
-    bindings: matmul_coop::Bindings<B>,
-) -> Dispatch<B> {
-    let call = push.call(of("matmul_coop", ty), tile.constants(), bindings);
-    Dispatch::new(call, tile.grid(push.rows, batch))
 }

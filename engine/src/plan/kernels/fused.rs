@@ -2,7 +2,7 @@
 
 use zinc_shaders::{Takes as _, fused_attention, fused_matvec};
 
-use super::{built, plain};
+use super::{built, dispatch};
 use crate::model::{Config, Pairing};
 use crate::plan::{CoopAttention, Cut, Dispatch, FusedTuning, Reach, Tiling, key_positions};
 
@@ -129,5 +129,5 @@ pub(crate) fn attention<B>(
         spins: waiting.map(|w| w.spins),
     };
     let reach = Some(Reach { axis: 1, positions: tile });
-    Dispatch { reach, ..plain(build, constants, 1, push, bindings) }
+    Dispatch { reach, ..dispatch(build, constants, 1, push, bindings) }
 }

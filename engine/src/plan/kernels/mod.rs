@@ -8,11 +8,13 @@
 
 mod batch;
 mod fused;
-mod plain;
+mod grids;
+mod weights;
 
 pub(crate) use batch::*;
 pub(crate) use fused::*;
-pub(crate) use plain::*;
+pub(crate) use grids::*;
+pub(crate) use weights::*;
 
 use zinc_shaders::Build;
 

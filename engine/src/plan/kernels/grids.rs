@@ -2,20 +2,18 @@
 
 use zinc_shaders::{
     Takes, activation, advance, angles, batch_attention, batch_halves, batch_last, batch_rope, batch_rows,
-    begin_chain, best, fused_attention, get_rows, kv_write, matmul, pairwise, rms_norm, rms_norm_rows, rope,
-    rowwise, scale, scores, softcap, softmax, stream, weighted_sum,
+    begin_chain, best, fused_attention, kv_write, matmul, pairwise, rms_norm, rms_norm_rows, rope, rowwise,
+    scale, scores, softcap, softmax, stream, weighted_sum,
 };
 
-use super::of;
 use crate::model::{Activation, Pairing};
 use crate::plan::{Dispatch, Reach};
-use crate::quant::WeightType;
 
 /// Rows of a matrix that a workgroup of the matrix kernel takes, as in matmul.comp.
 const TILE_ROWS: u32 = 64;
 
 /// The push constants of a kernel whose grid follows from them, and from one number that the caller knows.
-pub(crate) trait Plain: Takes {
+pub(crate) trait Gridded: Takes {
     /// Workgroups along x and y. `over` says how many have so many invocations; `rows` is what the caller counts: rows, heads,
     /// tokens, parts.
     fn grid(&self, over: impl Fn(u32) -> u32, rows: u32) -> [u32; 2];
@@ -23,7 +21,7 @@ pub(crate) trait Plain: Takes {
 
 macro_rules! grids {
     ($($kernel:ident, |$push:pat_param, $over:pat_param, $rows:pat_param| $grid:expr;)*) => {
-        $(impl Plain for $kernel::Push {
+        $(impl Gridded for $kernel::Push {
             fn grid(&self, $over: impl Fn(u32) -> u32, $rows: u32) -> [u32; 2] {
                 let $push = self;
                 $grid
@@ -61,7 +59,7 @@ grids! {
 
 /// A dispatch of such a kernel: `()` for the only one that takes this, or which of several; the size of the workgroup where it is
 /// the only constant.
-pub(crate) fn plain<P: Plain, B>(
+pub(crate) fn dispatch<P: Gridded, B>(
     build: impl Into<P::Build>,
     constants: impl Into<P::Constants>,
     rows: u32,
@@ -94,31 +92,5 @@ impl From<Pairing> for rope::Build {
 /// Queries times keys, a row of positions for each head.
 pub(crate) fn scores<B>(workgroup: u32, push: scores::Push, bindings: scores::Bindings<B>) -> Dispatch<B> {
     let reach = Some(Reach { axis: 0, positions: workgroup });
-    Dispatch { reach, ..plain((), workgroup, 1, push, bindings) }
-}
-
-/// The row of a table that the step's token names.
-pub(crate) fn get_rows<B>(
-    ty: WeightType,
-    workgroup: u32,
-    push: get_rows::Push,
-    bindings: get_rows::Bindings<B>,
-) -> Dispatch<B> {
-    let each = match ty {
-        WeightType::F32 => 1,
-        WeightType::F16 | WeightType::BF16 | WeightType::Q8_0 => 4,
-        WeightType::Q5_0 | WeightType::Q4_1 | WeightType::Q4_0 | WeightType::Q4_K => 8,
-        WeightType::Q6_K => 16,
-    };
-    Dispatch::over(push.call(of("get_rows", ty), workgroup.into(), bindings), push.columns / each, 1)
-}
-
-/// Each token's vector as halves, by at most `reduce` invocations.
-pub(crate) fn batch_halves<B>(
-    reduce: u32,
-    batch: u32,
-    push: batch_halves::Push,
-    bindings: batch_halves::Bindings<B>,
-) -> Dispatch<B> {
-    plain((), reduce.min((push.columns / 4).next_power_of_two().max(4)), batch, push, bindings)
+    Dispatch { reach, ..dispatch((), workgroup, 1, push, bindings) }
 }
