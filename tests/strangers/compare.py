@@ -1,7 +1,7 @@
 """Runs applications of other people with and without the layer, compares what they put out, and makes a table of it.
 
 An application is a command whose standard output is its result, the same on each run. That is not assumed: the
-reference is run twice, and an application that differs from itself is refused, unless it is known to leave order open
+reference is run three times, and an application that differs from itself is refused, unless it is known to leave order open
 itself: such a one is shown, not judged. Then each arm is run once and must put out the same text. The control is the
 policy `none` in reversed order, which must differ, unless it is known why it can't; the table says both.
 
@@ -17,112 +17,20 @@ import subprocess
 import sys
 import tempfile
 
+from catalogue import applications
+
 HERE = pathlib.Path(__file__).resolve().parent
 PREFIX = "ZINC_BARRIER_"
 # Policies that keep every needed order, in the table's order; the ones that the layer at hand does not know are left out.
 CORRECT = ["stock", "every", "alias-only", "narrow", "reorder"]
 CONTROL = ("none", "reverse")
 FEWEST_DISPATCHES = 50
+REFERENCES = 3
 LIMIT_S = 300
 
 
 class Failed(Exception):
     """An application could not be run; the text says why."""
-
-
-class Application:
-    """One application.
-
-    name, version: for the table.
-    command: what to run; {scratch} stands for a folder of its own.
-    environment: variables beside the common ones; None removes one.
-    keep: which lines of standard output are its result (a predicate).
-    racy: why it gives another result in another order although its own barriers are kept, or None.
-    why: the reason for how much goes.
-    blind: why the control can't show anything, or None: then it must differ.
-    """
-
-    def __init__(self, name, version, command, environment=None, keep=lambda line: True, racy=None, why=None,
-                 blind=None):
-        self.name, self.version, self.command = name, version, command
-        self.environment, self.keep, self.racy, self.why = environment or {}, keep, racy, why
-        self.blind = blind
-
-
-def output_of(command):
-    """Standard output of a command that says a version; '' when it fails."""
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return ""
-
-
-def python_package(name):
-    """The version of an installed Python package, or None."""
-    from importlib import metadata
-
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def applications(options, missing):
-    """The applications that are there; the others go into `missing` with the reason."""
-    found = []
-    python = sys.executable
-    pushed = "it pushes descriptors, and the layer moves nothing after those, so shuffle changes nothing"
-    for package, script, arguments, extra, why, blind in [
-        # ncnn has a loader of its own, which knows no layers, unless it is told to take the system's and sees no driver
-        # in the environment.
-        ("ncnn", "network_ncnn.py", ["{scratch}"],
-         {"NCNN_VULKAN_DRIVER": "libvulkan.so.1", "VK_DRIVER_FILES": None, "VK_ICD_FILENAMES": None,
-          "VK_LOADER_DRIVERS_SELECT": "lvp*"}, "it asks for a barrier for each buffer, and those of one place are merged; dispatches with pushed descriptors count "
-         "as touching everything, so each keeps one", pushed),
-        ("wgpu", "sort_wgpu.py", [], {"XDG_RUNTIME_DIR": "{scratch}"}, "every pass needs the last; what goes is asked twice", None),
-        ("taichi", "waves_taichi.py", [], {"TI_LOG_LEVEL": "error"},
-         "all fields are one buffer, bound as a whole", None),
-    ]:
-        version = python_package(package)
-        if version is None:
-            missing[package] = f"the Python package {package} is not installed: run tests/applications --fetch"
-            continue
-        # The frameworks greet on standard output, in brackets.
-        found.append(Application(package, version, [python, str(HERE / script), *arguments], extra,
-                                 lambda line: line and not line.startswith("["), why=why, blind=blind))
-    if options.oracles:
-        record = (options.oracles / "versions.txt").read_text().splitlines()
-        versions = {line.split()[0]: line.split()[1] for line in record}
-        ggml = versions.get("libggml0-backend-vulkan", "?")
-        command = [str(options.oracles / "run"), "llama-completion", "-m", str(options.model), "-p", "The ", "-n", "12"]
-        command += ["--temp", "0", "-ngl", "99", "-fa", "on", "-no-cnv", "--no-warmup"]
-        found.append(Application(
-            "llama.cpp", f"{versions.get('llama.cpp-tools', '?')}, ggml {ggml}", command,
-            # On the folder's own lavapipe, which its own C library needs.
-            {"VK_DRIVER_FILES": None, "VK_ICD_FILENAMES": None, "GGML_VK_VISIBLE_DEVICES": "0",
-             "GGML_VK_DISABLE_COOPMAT": "1", "GGML_VK_DISABLE_COOPMAT2": "1", "HOME": "{scratch}"},
-            why="ggml tracks its ranges itself"))
-    else:
-        missing["llama.cpp"] = "run tests/oracles, which fetches it"
-    filters = output_of(["ffmpeg", "-hide_banner", "-filters"])
-    if "chromaber_vulkan" in filters:
-        version = output_of(["ffmpeg", "-version"]).split(" ")[2]
-
-        def ffmpeg(chain):
-            return ["ffmpeg", "-v", "error", "-init_hw_device", "vulkan=vk", "-filter_hw_device", "vk", "-f", "lavfi", "-i",
-                    "testsrc2=size=64x48:rate=10", "-frames:v", "18", "-filter_complex",
-                    f"format=yuv420p,hwupload,{chain},hwdownload,format=yuv420p", "-f", "framemd5", "-"]
-
-        images = "images: the layer does not reason about them and passes everything on"
-        found.append(Application("ffmpeg", version, ffmpeg("chromaber_vulkan,hflip_vulkan,vflip_vulkan"), why=images,
-                                 blind="its barriers are passed on under `none` too"))
-        found.append(Application(
-            "ffmpeg, blurs", version, ffmpeg("avgblur_vulkan,gblur_vulkan"),
-            racy="avgblur_vulkan and gblur_vulkan put no barrier between their horizontal and their vertical pass",
-            why=images))
-    else:
-        missing["ffmpeg"] = "no ffmpeg with Vulkan filters: apt-get install ffmpeg"
-    return found
 
 
 def environment(options, application, scratch, arm):
@@ -152,6 +60,7 @@ def run(options, application, arm):
     """One run: (the result as text, the layer's report or None). Raises Failed."""
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="applications-"))
     try:
+        application.lay_out(scratch)
         command = [part.replace("{scratch}", str(scratch)) for part in application.command]
         where = "without the layer" if not arm else f"under {arm[0]}, shuffle {arm[1]}"
         try:
@@ -171,7 +80,7 @@ def run(options, application, arm):
         reports = [json.loads(path.read_text()) for path in scratch.glob("report-*.json")]
         if not reports:
             raise Failed(f"{application.name} {where}: the layer wrote no report, so it was not loaded")
-        return result, max(reports, key=lambda report: report["totals"]["dispatches"])
+        return result, max(reports, key=lambda report: (report["totals"]["dispatches"], report["totals"]["barriers_asked"]))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -179,17 +88,16 @@ def run(options, application, arm):
 def judge(options, application):
     """All arms of one application, as an object for the table. Raises Failed where it can't be run at all."""
     reference, _ = run(options, application, None)
-    again, _ = run(options, application, None)
-    steady = reference == again
+    steady = all(run(options, application, None)[0] == reference for _ in range(REFERENCES - 1))
     if not reference or not (steady or application.racy):
-        raise Failed(f"{application.name} puts out another result on a second run without the layer")
+        raise Failed(f"{application.name} does not put out the same result on each run without the layer")
     arms, faults = [], []
     for policy in options.policies:
         for shuffle in ("off", "reverse"):
             result, report = run(options, application, (policy, shuffle))
             same = result == reference
             arms.append({"policy": policy, "shuffle": shuffle, "same": same, "totals": report["totals"],
-                         "device": report["device"]})
+                         "device": report["device"], "unknown_because": report.get("unknown_because", {})})
             if report["layer_failed"]:
                 faults.append(f"{application.name} under {policy}, shuffle {shuffle}: the layer says that it failed")
             # Where an application itself leaves order open, its result is no reference: that it runs is all there is to see.
@@ -204,7 +112,7 @@ def judge(options, application):
     if result == reference and not application.blind:
         faults.append(f"{application.name}: the control does not differ, so nothing is shown")
     totals = arms[0]["totals"]
-    if totals["dispatches"] < FEWEST_DISPATCHES:
+    if totals["dispatches"] < FEWEST_DISPATCHES and not application.draws:
         faults.append(f"{application.name} issues {totals['dispatches']} dispatches, fewer than {FEWEST_DISPATCHES}")
     if totals["barriers_asked"] == 0:
         faults.append(f"{application.name} asks for no barriers")
@@ -241,11 +149,15 @@ def table(judged, missing, policies):
                      f"| {forced(by_policy.get('alias-only', stock))} | {same} | {control} |")
         if item["why"]:
             notes.append(f"- {item['name']}: {item['why']}.")
+        unknown = max((arm["unknown_because"] for arm in correct), key=lambda reasons: sum(reasons.values()))
+        if unknown:
+            reasons = "; ".join(f"{reason} ({times})" for reason, times in sorted(unknown.items(), key=lambda one: -one[1]))
+            notes.append(f"- {item['name']}, not known what they touch: {reasons}.")
         if item["blind"]:
             notes.append(f"- {item['name']}, control: {item['blind']}.")
         if item["racy"]:
             steady = "the same" if item["steady"] else "not the same"
-            notes.append(f"- {item['name']}: {item['racy']}, so it fails no gate and proves nothing. Its two runs without the "
+            notes.append(f"- {item['name']}: {item['racy']}, so it fails no gate and proves nothing. Its {REFERENCES} runs without the "
                          f"layer were {steady}.")
     notes += [f"- not-run: {name}: {why}" for name, why in missing.items()]
     return "\n".join(lines + ["", *notes, ""])
@@ -257,6 +169,8 @@ def parse(arguments):
     parser.add_argument("--layer", type=pathlib.Path, required=True, help="libzinc_barrier.so")
     parser.add_argument("--driver", type=pathlib.Path, required=True, help="the manifest of the system's lavapipe")
     parser.add_argument("--oracles", type=pathlib.Path, help="the folder that tests/oracles filled")
+    parser.add_argument("--debian", type=pathlib.Path, help="the folder of Debian's packages that --fetch unpacked")
+    parser.add_argument("--node", type=pathlib.Path, help="the folder of Node's packages that --fetch installed")
     parser.add_argument("--model", type=pathlib.Path, default=HERE.parent.parent / "engine/model/embedded-q8_0.gguf")
     parser.add_argument("--policies", help="the policies that this layer knows, separated by commas")
     parser.add_argument("--only", action="append", help="this application (may be repeated)")
