@@ -1,5 +1,4 @@
-//! Compiles the shaders that the layer has of its own, for `replay`, says how its library is linked, and writes into the
-//! command which commit it is built from. The compiler is the
+//! Compiles the shaders that the layer has of its own, for `replay`, and says how its library is linked. The compiler is the
 //! one that the kernels are built with: glslangValidator, or what `ZINC_BARRIER_GLSLANG` names.
 
 use std::path::Path;
@@ -12,13 +11,6 @@ fn main() {
     let Some(out) = std::env::var_os("OUT_DIR") else { fail("cargo does not say where to put the shaders") };
     NAMES.iter().for_each(|name| compile(name, Path::new(&out)));
     stay_loaded();
-    zinc_commit::emit(&[
-        "Cargo.lock",
-        "layer/src",
-        "layer/hazard/src",
-        "layer/reflect/src",
-        "layer/report/src",
-    ]);
 }
 
 /// Has the library stay in the process once it is there. The loader unloads a layer with the last instance and loads it again

@@ -10,6 +10,7 @@ fn main() {
         "layer/hazard/src",
         "layer/reflect/src",
         "layer/report/src",
+        "layer/settings/src",
         "shaders",
     ]);
 }

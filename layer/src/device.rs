@@ -9,19 +9,18 @@ use crate::exclusive::Exclusive;
 use crate::footprint::Rules;
 use crate::handles::Table;
 use crate::images::{Image, ImageView};
+use crate::in_force::InForce;
 use crate::journal::Journal;
 use crate::layouts::PipelineLayout;
 use crate::mappings::Mappings;
 use crate::memory::{Buffer, BufferView, Extent, Memory};
 use crate::next::Next;
-use crate::output::Patient;
 use crate::pipelines::{Pipeline, ShaderModule};
 use crate::recorder::{Finished, Recorder};
 use crate::replay::Replay;
 use crate::reporting;
 use crate::segment::Segment;
 use crate::set_layouts::SetLayout;
-use crate::settings::{OutOfBounds, Ranges, Settings, Shuffle};
 use crate::stubs::Targets;
 use crate::templates::Template;
 use crate::trace::{Names, Witnesses};
@@ -34,6 +33,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use zinc_hazard::Policy;
 use zinc_report::Counts;
+use zinc_settings::writing::Patient;
+use zinc_settings::{OutOfBounds, Ranges, Shuffle};
 
 /// Everything counted on a device.
 #[derive(Clone, Debug, Default)]
@@ -108,7 +109,7 @@ pub struct Device {
     /// Where the stubs of unmodelled commands go on.
     pub stub_targets: Targets,
     /// What the user asked for.
-    pub settings: Arc<Settings>,
+    pub settings: Arc<InForce>,
     /// A record of what is dispatched, where one is asked for.
     pub capture: Option<Capture>,
     /// What of it could not be honoured.
@@ -182,7 +183,7 @@ impl Device {
         key: DispatchKey,
         handle: vk::Device,
         next: Next,
-        (settings, warnings): (Arc<Settings>, Arc<[String]>),
+        (settings, warnings): (Arc<InForce>, Arc<[String]>),
         description: zinc_report::Device,
         (robust_writes, host_types): (bool, u32),
     ) -> Device {

@@ -1,11 +1,12 @@
 //! Where the loader comes in: negotiation, the two proc-addr functions, instances and devices.
 
 use crate::abi::{self, DispatchKey, NegotiateLayerInterface};
+use crate::application;
 use crate::context::catch;
 use crate::device::{Device, registry};
+use crate::in_force::InForce;
 use crate::next::Next;
 use crate::registry;
-use crate::settings::{Elsewhere, Settings};
 use crate::stubs::Effect;
 use crate::{hooks, reporting, stubs, tooling};
 use ash::vk;
@@ -13,6 +14,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Arc, OnceLock};
+use zinc_settings::Settings;
 
 /// The interface version this layer speaks: the first one with negotiation.
 const INTERFACE_VERSION: u32 = 2;
@@ -26,7 +28,7 @@ struct Instance {
     get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr,
     destroy: Option<vk::PFN_vkDestroyInstance>,
     properties: reporting::PropertyFunctions,
-    settings: InForce,
+    settings: Asked,
 }
 
 impl Instance {
@@ -36,7 +38,7 @@ impl Instance {
     unsafe fn new(
         handle: vk::Instance,
         get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr,
-        settings: InForce,
+        settings: Asked,
     ) -> Instance {
         // SAFETY: by the caller; names and types go together.
         unsafe {
@@ -57,17 +59,17 @@ fn instances() -> &'static Instances {
 }
 
 /// The settings of an instance, and what of them could not be honoured.
-type InForce = (Arc<Settings>, Arc<[String]>);
+type Asked = (Arc<InForce>, Arc<[String]>);
 
 /// The settings of an instance that is made with this list. What can't be honoured is said once a process.
 ///
 /// # Safety
 ///
 /// The list must be null or valid.
-unsafe fn settings(p_next: *const c_void) -> InForce {
+unsafe fn settings(p_next: *const c_void) -> Asked {
     static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
     // SAFETY: by the caller.
-    let (settings, warnings) = Settings::in_force(|| unsafe { Elsewhere::find(p_next) });
+    let (settings, warnings) = InForce::here(|| unsafe { application::elsewhere(p_next) });
     let mut said = SAID.lock();
     for warning in &warnings {
         if !said.contains(warning) {
@@ -295,7 +297,7 @@ unsafe extern "system" fn create_device(
                 let handle = *device;
                 let next = Next::load(next_device, handle);
                 // An instance that was not seen may have been made with anything: hands off.
-                let inert = || (Arc::new(Settings::inert()), Arc::default());
+                let inert = || (Arc::new(InForce::from(Settings::inert())), Arc::default());
                 let in_force = instance.as_ref().map_or_else(inert, |i| i.settings.clone());
                 let functions = instance.as_ref().map(|i| i.properties).unwrap_or_default();
                 let description = reporting::describe(physical, functions);

@@ -26,7 +26,6 @@ use crate::abi::chain;
 use crate::device::{Device, registry};
 use crate::memory::Memory;
 use crate::recorder::Finished;
-use crate::settings::{Settings, Shuffle};
 use ash::prelude::VkResult;
 use ash::vk::{self, Handle};
 use delay::Delay;
@@ -37,6 +36,7 @@ use play::{Instruments, Player, Recording};
 use std::collections::HashMap;
 use zinc_hazard::MemoryId;
 use zinc_report::Replayed;
+use zinc_settings::{Settings, Shuffle};
 
 /// How long to wait for what the layer has submitted before something of it is destroyed, in nanoseconds.
 const PATIENCE: u64 = 10_000_000_000;

@@ -22,10 +22,10 @@ use crate::next::Next;
 use crate::queries::{self, Query};
 use crate::replay::traits::Traits;
 use crate::script::{Action, Script};
-use crate::settings::Shuffle;
 use ash::vk;
 use std::sync::Arc;
 use zinc_hazard::{Issue, Plan};
+use zinc_settings::Shuffle;
 
 #[derive(Debug)]
 enum Command {

@@ -6,9 +6,9 @@
 use crate::abi::DispatchKey;
 use crate::context::catch;
 use crate::entry::instance_function;
-use crate::manifest::LAYER_NAME;
 use ash::vk;
 use std::ffi::{CStr, c_char};
+use zinc_settings::manifest::LAYER_NAME;
 
 /// What the layer says of itself.
 fn tool() -> vk::PhysicalDeviceToolProperties<'static> {

@@ -8,10 +8,7 @@ use crate::journal::{Journal, What};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use zinc_hazard::{Access, Barrier, Cause, Fate, Freedom, Issue, Kind, Plan, Policy, Range, Stretch};
-use zinc_report::{HazardKind, Witness, WitnessRange};
-
-/// The version of a line; a reader refuses others.
-pub const VERSION: u64 = 1;
+use zinc_report::{HazardKind, TRACE_VERSION, Witness, WitnessRange};
 
 /// How often pairs forced barriers.
 pub type Witnesses = HashMap<Key, u64>;
@@ -200,7 +197,7 @@ fn line(stretch: &Stretch, whats: &[What], plan: &Plan, policy: Policy, names: &
         })
         .collect();
     json!({
-        "trace": VERSION,
+        "trace": TRACE_VERSION,
         "policy": policy.name(),
         "operations": operations,
         "asked": asked,

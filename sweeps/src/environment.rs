@@ -17,14 +17,12 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use zinc_barrier::bases::bases;
-use zinc_barrier::manifest::{self, Kind, LAYER_NAME as LAYER};
+use zinc_settings::manifest::{self, Kind, LAYER_NAME as LAYER};
+use zinc_settings::search::Search;
+use zinc_settings::variables::{DISABLE, ENABLE, MUTATE, POLICY, REPORT, SHUFFLE};
 
 use crate::plan::{RunSpec, Shuffle};
 
-/// Everything that configures the layer begins so.
-const PREFIX: &str = "ZINC_BARRIER";
-const DISABLE: &str = "DISABLE_ZINC_BARRIER";
 const LAYERS: &str = "VK_INSTANCE_LAYERS";
 const LAYER_PATH: &str = "VK_LAYER_PATH";
 const ADD_LAYER_PATH: &str = "VK_ADD_LAYER_PATH";
@@ -35,7 +33,8 @@ pub fn without_layer(inherited: impl IntoIterator<Item = (OsString, OsString)>) 
         .into_iter()
         .filter(|(name, _)| {
             let name = name.to_string_lossy();
-            !name.starts_with(PREFIX) && name != DISABLE
+            // The variable that inserts the layer is what the names of all others begin with.
+            !name.starts_with(ENABLE) && name != DISABLE
         })
         .filter_map(|(name, value)| {
             if name != LAYERS {
@@ -71,14 +70,14 @@ pub fn for_run(
     folders.extend(others.into_iter().filter(|folder| !holds_ours(folder)));
     set(&mut env, LAYERS, join(&layers));
     set(&mut env, LAYER_PATH, join(&folders));
-    set(&mut env, "ZINC_BARRIER_POLICY", policy.name().into());
+    set(&mut env, POLICY.name, policy.name().into());
     if spec.shuffle != Shuffle::Off {
-        set(&mut env, "ZINC_BARRIER_SHUFFLE", spec.shuffle.to_string().into());
+        set(&mut env, SHUFFLE.name, spec.shuffle.to_string().into());
     }
     if let Some(k) = spec.mutate {
-        set(&mut env, "ZINC_BARRIER_MUTATE", k.to_string().into());
+        set(&mut env, MUTATE.name, k.to_string().into());
     }
-    set(&mut env, "ZINC_BARRIER_REPORT", report_value(report));
+    set(&mut env, REPORT.name, report_value(report));
     env
 }
 
@@ -95,8 +94,8 @@ fn report_value(report: &Path) -> OsString {
 
 /// Where the loader looks for explicit manifests if nothing tells it otherwise, in its order.
 fn loader_folders(env: &[(OsString, OsString)]) -> Vec<PathBuf> {
-    let folders = bases(|name| get(env, name).map(OsString::from));
-    folders.into_iter().map(|folder| folder.join("vulkan/explicit_layer.d")).collect()
+    let search = Search { lookup: |name: &str| get(env, name).map(OsStr::to_os_string) };
+    search.folders(Kind::Explicit)
 }
 
 fn other_layers(value: &OsStr) -> Vec<PathBuf> {
@@ -231,6 +230,22 @@ mod tests {
         assert_eq!(path, "/m:/own", "an installed layer of the same name would win");
         let path = value(&run(&[("VK_ADD_LAYER_PATH", "/more")], &spec), "VK_LAYER_PATH").unwrap();
         assert!(path.starts_with("/m:/more:/etc/xdg"), "{path}");
+    }
+
+    /// What the doctor finds, a sweep must hide: the folders are those of one list.
+    #[test]
+    fn a_layer_is_hidden_wherever_the_loader_would_find_it() {
+        let spec = RunSpec::dropping(Policy::AliasOnly, 0, Shuffle::Off);
+        let usual = [("HOME", "/h"), ("XDG_CONFIG_HOME", ""), ("XDG_DATA_DIRS", "/d1:/d2")];
+        let search = Search { lookup: |name: &str| get(&owner(&usual), name).map(OsStr::to_os_string) };
+        let all = search.folders(Kind::Explicit);
+        assert!(all.iter().any(|folder| folder.starts_with("/usr/local/etc")), "{all:?}");
+        for installed in &all {
+            let env = for_run(owner(&usual), &spec, Path::new("/m"), Path::new("/r"), |f| f == installed);
+            let searched: Vec<PathBuf> = split(get(&env, LAYER_PATH).unwrap());
+            let others = all.iter().filter(|folder| *folder != installed).cloned();
+            assert_eq!(searched, [PathBuf::from("/m")].into_iter().chain(others).collect::<Vec<_>>());
+        }
     }
 
     #[test]

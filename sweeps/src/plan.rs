@@ -27,8 +27,8 @@
 
 use std::fmt;
 
-pub use zinc_barrier::settings::Shuffle;
 use zinc_hazard::Policy;
+pub use zinc_settings::Shuffle;
 
 use crate::gate::Probe;
 

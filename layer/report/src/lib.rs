@@ -18,6 +18,7 @@
 
 mod counts;
 mod device;
+mod grid;
 mod read;
 mod report;
 mod table;
@@ -25,6 +26,9 @@ mod words;
 
 #[cfg(test)]
 mod schema;
+
+/// The version of a line of the layer's trace (`ZINC_BARRIER_TRACE`); a reader refuses others.
+pub const TRACE_VERSION: u64 = 1;
 
 pub use counts::{Counts, Hazards, Inconsistent};
 pub use device::{Device, DeviceType, api_version_text};

@@ -5,8 +5,7 @@
 //! and 10 submits a token"), and the recordings beside the executions because a command buffer that is reused is
 //! paid for once there.
 
-use comfy_table::{CellAlignment, Table, presets};
-
+use crate::grid::Grid;
 use crate::words::percent;
 use crate::{Counts, Report};
 
@@ -67,8 +66,8 @@ impl Report {
         )
     }
 
-    fn counts_table(&self) -> Table {
-        let mut table = numbers(&["", "executed", "share", "per submit", "per command buffer", "recorded"]);
+    fn counts_table(&self) -> Grid {
+        let mut table = Grid::new(&["", "executed", "share", "per submit", "per command buffer", "recorded"]);
         let (t, r) = (&self.totals, &self.recorded);
         let mut row = |name: &str, of: &dyn Fn(&Counts) -> u64, share: Option<u64>| {
             table.add_row([
@@ -103,8 +102,8 @@ impl Report {
         table
     }
 
-    fn witness_table(&self) -> Table {
-        let mut table = numbers(&["forced most often", "times", "between", "and", "bytes"]);
+    fn witness_table(&self) -> Grid {
+        let mut table = Grid::new(&["forced most often", "times", "between", "and", "bytes"]);
         for w in self.witnesses.iter().flatten() {
             let bytes = w
                 .range
@@ -116,8 +115,8 @@ impl Report {
     }
 }
 
-fn would_table<'a>(rows: impl Iterator<Item = (&'a str, &'a Counts)>) -> Table {
-    let mut table = numbers(&["the same stream under", "emitted", "elided", "added", "emitted per submit"]);
+fn would_table<'a>(rows: impl Iterator<Item = (&'a str, &'a Counts)>) -> Grid {
+    let mut table = Grid::new(&["the same stream under", "emitted", "elided", "added", "emitted per submit"]);
     for (policy, c) in rows {
         table.add_row([
             printable(policy),
@@ -126,16 +125,6 @@ fn would_table<'a>(rows: impl Iterator<Item = (&'a str, &'a Counts)>) -> Table {
             c.barriers_added.to_string(),
             average(c.barriers_emitted, c.submits),
         ]);
-    }
-    table
-}
-
-/// A table whose columns are right-aligned but for the first.
-fn numbers(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN).set_header(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
     }
     table
 }

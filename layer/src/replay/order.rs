@@ -8,8 +8,8 @@
 //! issued in turn, piece by piece. `reverse` turns round whatever two neighbours the barriers leave free, and a seed
 //! draws.
 
-use crate::settings::Shuffle;
 use zinc_hazard::{Barrier, Side, Stages};
+use zinc_settings::Shuffle;
 
 /// One thing to issue.
 #[derive(Clone, Copy, Debug)]

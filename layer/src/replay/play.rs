@@ -25,13 +25,13 @@ use crate::emit;
 use crate::journal::Journal;
 use crate::next::Next;
 use crate::script::Action;
-use crate::settings::Shuffle;
 use ash::prelude::VkResult;
 use ash::vk;
 use std::collections::HashMap;
 use zinc_hazard::model::issued::Issued;
 use zinc_hazard::{Access, Barrier, Kind, MemoryId, Nature, Range, Scope, Stages};
 use zinc_report::Replayed;
+use zinc_settings::Shuffle;
 
 /// A recording that can be replayed.
 #[derive(Clone, Copy)]

@@ -20,8 +20,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use zinc_barrier::manifest::write_explicit_dir;
 use zinc_engine::results;
+use zinc_settings::manifest::write_explicit_dir;
 
 use crate::application::Application;
 use crate::contain::{self, Finished, Unfinished, signal_name, tail};

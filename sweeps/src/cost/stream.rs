@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use zinc_barrier::manifest::write_explicit_dir;
 use zinc_engine::results::Perplexity;
 use zinc_hazard::Policy;
 use zinc_report::{Counts, Report};
+use zinc_settings::manifest::write_explicit_dir;
 
 use super::scope::Scope;
 use crate::contain::{self, Unfinished, tail};

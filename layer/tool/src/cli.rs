@@ -1,16 +1,7 @@
 //! The command `zinc-barrier`: puts the layer where the Vulkan loader looks, says what keeps it from being loaded,
 //! and prints its reports.
 //!
-//! It lives in the library so that the command is a main function and nothing else, and so that tools of this
-//! workspace can use the same parts. Everything is printed at once at the end: a command that fails prints nothing
-//! but its error.
-
-pub mod doctor;
-pub mod explain;
-pub mod overrides;
-pub mod places;
-pub mod probe;
-pub mod search;
+//! Everything is printed at once at the end: a command that fails prints nothing but its error.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -23,9 +14,10 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use zinc_hazard::Policy;
 use zinc_report::Report;
 
-use crate::manifest::LAYER_NAME;
-use crate::settings::variables;
-use places::Places;
+use crate::places::{self, Places};
+use crate::{doctor, explain, probe};
+use zinc_settings::manifest::LAYER_NAME;
+use zinc_settings::variables;
 
 const EXAMPLES: &str = "\
 How to put the layer between a program and the driver:

@@ -5,9 +5,10 @@
 //! layer keeps.
 
 use zinc_hazard::Policy;
-use zinc_report::OutOfBounds;
 
-use super::{DEFAULT_GRANULE, DEFAULT_OUT_OF_BOUNDS, DEFAULT_POLICY, DEFAULT_RANGES, MAX_GRANULE, Ranges};
+use crate::{
+    DEFAULT_GRANULE, DEFAULT_OUT_OF_BOUNDS, DEFAULT_POLICY, DEFAULT_RANGES, MAX_GRANULE, OutOfBounds, Ranges,
+};
 
 /// How every setting of the layer begins.
 pub const PREFIX: &str = "ZINC_BARRIER_";

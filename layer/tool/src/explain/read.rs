@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use zinc_hazard::{Access, Barrier, Flags, Kind, MemoryId, Range, Scope, Stages, Stretch};
+use zinc_report::TRACE_VERSION;
 
 /// One stretch.
 pub struct Line {
@@ -97,8 +98,8 @@ fn access(value: &Value) -> Result<Access> {
 
 fn parse(value: &Value) -> Result<Line> {
     let version = number(value, "trace")?;
-    if version as u64 != crate::trace::VERSION {
-        bail!("this is version {version} of a trace; this program reads {}", crate::trace::VERSION);
+    if version as u64 != TRACE_VERSION {
+        bail!("this is version {version} of a trace; this program reads {}", TRACE_VERSION);
     }
     let optional = |value: &Value| value.as_u64().and_then(|n| usize::try_from(n).ok());
     Ok(Line {

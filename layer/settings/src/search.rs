@@ -65,8 +65,7 @@ impl<L: Fn(&str) -> Option<OsString>> Search<L> {
 
     fn manifests(&self, adding: &[&str], replacing: Option<Vec<PathBuf>>, folder: &str) -> Vec<PathBuf> {
         let added = adding.iter().filter_map(|variable| self.paths(variable)).flatten();
-        let rest = replacing
-            .unwrap_or_else(|| self.bases().into_iter().map(|b| b.join("vulkan").join(folder)).collect());
+        let rest = replacing.unwrap_or_else(|| self.below_bases(folder));
         let mut files = Vec::new();
         for place in added.chain(rest) {
             for file in json_files(&place) {
@@ -78,21 +77,46 @@ impl<L: Fn(&str) -> Option<OsString>> Search<L> {
         files
     }
 
+    /// The folders in which the loader looks for manifests of `kind` unless a variable of its own replaces them, in its order.
+    pub fn folders(&self, kind: Kind) -> Vec<PathBuf> {
+        self.below_bases(kind.folder())
+    }
+
+    fn below_bases(&self, folder: &str) -> Vec<PathBuf> {
+        self.bases().into_iter().map(|base| base.join("vulkan").join(folder)).collect()
+    }
+
     /// The folders that hold a `vulkan` folder.
     pub fn bases(&self) -> Vec<PathBuf> {
-        crate::bases::bases(&self.lookup)
+        let home = self.value("HOME").map(PathBuf::from);
+        let user = |variable: &str, below: &str| match self.value(variable) {
+            Some(folder) => Some(PathBuf::from(folder)),
+            None => home.as_ref().map(|home| home.join(below)),
+        };
+        let shared = |variable: &str, fallback: &str| -> Vec<PathBuf> {
+            let list = self.paths(variable);
+            list.unwrap_or_else(|| std::env::split_paths(fallback).collect())
+        };
+        let mut bases: Vec<PathBuf> = user("XDG_CONFIG_HOME", ".config").into_iter().collect();
+        bases.extend(shared("XDG_CONFIG_DIRS", "/etc/xdg"));
+        bases.extend(["/usr/local/etc", "/etc"].map(PathBuf::from));
+        bases.extend(user("XDG_DATA_HOME", ".local/share"));
+        bases.extend(shared("XDG_DATA_DIRS", "/usr/local/share:/usr/share"));
+        bases
     }
 
     fn paths(&self, variable: &str) -> Option<Vec<PathBuf>> {
-        let value = (self.lookup)(variable).filter(|value| !value.is_empty())?;
+        let value = self.value(variable)?;
         Some(std::env::split_paths(&value).filter(|path| !path.as_os_str().is_empty()).collect())
+    }
+
+    fn value(&self, variable: &str) -> Option<OsString> {
+        (self.lookup)(variable).filter(|value| !value.is_empty())
     }
 
     /// The value of `variable`, if it is set to something.
     pub fn text(&self, variable: &str) -> Option<String> {
-        (self.lookup)(variable)
-            .map(|value| value.to_string_lossy().into_owned())
-            .filter(|value| !value.is_empty())
+        self.value(variable).map(|value| value.to_string_lossy().into_owned())
     }
 }
 

@@ -8,7 +8,7 @@
 //! such a manifest; and it reads those of implicit layers at the start of every Vulkan program, those of explicit ones only
 //! where a program or a variable asks for one (seen with loader 1.4.363; 1.3.239 reads both always). So the implicit manifest has
 //! a name that no loader warns of, and the explicit one the name that people type. Where both variables are set, the loader
-//! inserts the layer twice; the one nearest to the application then takes the other out of the chain (`abi`).
+//! inserts the layer twice; the one nearest to the application then takes the other out of the chain (`abi` in the layer).
 //!
 //! Two values in them are easy to get wrong:
 //!
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::files::{self, FileError};
-use crate::settings::variables::{self, DISABLE, ENABLE, Variable};
+use crate::variables::{self, DISABLE, ENABLE, Variable};
 
 /// The layer's name: what users put in `VK_INSTANCE_LAYERS`.
 pub const LAYER_NAME: &str = "zinc_barrier";

@@ -4,37 +4,60 @@
 //! full. Whatever goes wrong costs one line on stderr at most, and never a panic: `eprintln!` is not used, because
 //! it panics when stderr is closed. Files appear whole or not at all.
 
+use std::ops::Deref;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use std::os::unix::fs::OpenOptionsExt;
 use zinc_report::Report;
+use zinc_settings::variables::DISABLE;
+use zinc_settings::writing::Patient;
+use zinc_settings::{Destination, Elsewhere, Settings, files};
 
-use super::Settings;
 use crate::capture::Capture;
-use crate::files;
-use crate::output::Patient;
+use crate::output::Output;
 
-/// Where the report goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Destination {
-    /// Nowhere.
-    Off,
-    /// A table on stderr.
-    Stderr,
-    /// JSON in a file; the path is a template for [`report_path`].
-    File(PathBuf),
+/// The settings that hold in this process, and where what is to be said of them goes.
+#[derive(Debug, Default)]
+pub struct InForce {
+    settings: Settings,
+    output: Output,
 }
 
-impl Destination {
-    /// Returns true if a later report replaces an earlier one.
-    pub fn is_file(&self) -> bool {
-        matches!(self, Destination::File(_))
+impl Deref for InForce {
+    type Target = Settings;
+
+    fn deref(&self) -> &Settings {
+        &self.settings
     }
 }
 
-impl Settings {
+impl From<Settings> for InForce {
+    /// What is said goes to whatever stderr is by then.
+    fn from(settings: Settings) -> InForce {
+        InForce { settings, output: Output::default() }
+    }
+}
+
+impl InForce {
+    /// What holds in this process; the warnings are lines for stderr.
+    ///
+    /// In a process with more rights than its caller, and where `DISABLE_ZINC_BARRIER` is set, the result is
+    /// [`Settings::inert`] without any warning, whatever else the environment holds. `elsewhere` finds what variables that
+    /// are not set leave open.
+    pub fn here(elsewhere: impl FnOnce() -> Elsewhere) -> (InForce, Vec<String>) {
+        // A loader keeps an implicit layer out when its manifest's variable says so, but not an explicit one that
+        // VK_INSTANCE_LAYERS names. Whoever sets the variable wants the layer gone: then it is as good as gone.
+        let disabled = std::env::var_os(DISABLE).is_some();
+        if is_secure_process() || disabled {
+            (Settings::inert().into(), Vec::new())
+        } else {
+            let (settings, warnings) = Settings::from_environment(&elsewhere());
+            (InForce { settings, output: Output::keep() }, warnings)
+        }
+    }
+
     /// Writes `report`, with its standard notes, to where the settings want it, for process `pid`.
     ///
     /// Returns the file that was written, if any. Failure is one line on stderr.
@@ -114,6 +137,12 @@ impl Settings {
     }
 }
 
+/// Whether this process runs with more rights than whoever started it.
+fn is_secure_process() -> bool {
+    // SAFETY: getauxval reads a table that the kernel wrote before the program began; any argument is allowed.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
 /// A number of this program in this process: a process that executes another program, and one of the same number in another
 /// name space, have another. It is the time at which it is first asked for, in nanoseconds.
 fn image() -> u64 {
@@ -146,4 +175,78 @@ pub fn report_path(template: &Path, pid: u32, image: u64, device: u32) -> PathBu
         rest = &tail[usize::from(two)..];
     }
     PathBuf::from(std::ffi::OsString::from_vec(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zinc_hazard::Policy;
+    use zinc_report::{Device, DeviceType};
+    use zinc_settings::Shuffle;
+
+    fn to_file(path: PathBuf, settings: Settings) -> InForce {
+        Settings { report: Destination::File(path), ..settings }.into()
+    }
+
+    fn report() -> Report {
+        let device = Device {
+            name: "a device".into(),
+            driver: "a driver".into(),
+            driver_version: "1".into(),
+            api_version: "1.3.0".into(),
+            device_type: DeviceType::Cpu,
+            number: 2,
+        };
+        Report::new("0.1.0", device, "stock", true)
+    }
+
+    #[test]
+    fn a_report_path_names_the_process_and_the_device() {
+        let path = |template: &str| report_path(Path::new(template), 71, 99, 2).display().to_string();
+        assert_eq!(path("/r/%p-%d.json"), "/r/71-2.json");
+        assert_eq!(path("%p-%i-%d%"), "71-99-2%");
+        assert_eq!(path("plain"), "plain");
+        assert_eq!(path("100%%p%x%"), "100%p%x%");
+    }
+
+    #[test]
+    fn a_report_appears_whole_under_its_name_and_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = to_file(folder.path().join("r%d.json"), Settings::default());
+        assert_eq!(settings.deliver(&report(), 1), Some(folder.path().join("r2.json")));
+        assert_eq!(
+            settings.deliver(&report(), 1),
+            Some(folder.path().join("r2.json")),
+            "a second time replaces it"
+        );
+        let text = std::fs::read_to_string(folder.path().join("r2.json")).unwrap();
+        let mut expected = report();
+        expected.add_standard_notes();
+        assert_eq!(Report::from_json(&text).unwrap(), expected);
+        assert!(!expected.notes.is_empty());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_report_that_cannot_be_written_is_no_panic() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in
+            [folder.path().join("missing/r.json"), folder.path().to_path_buf(), "".into(), "/dev/full".into()]
+        {
+            let settings = to_file(path.clone(), Settings::default());
+            assert_eq!(settings.deliver(&report(), 1), None, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn a_process_with_more_rights_than_its_caller_is_passed_through_in_silence() {
+        let folder = tempfile::tempdir().unwrap();
+        let secure = Settings::inert();
+        assert_eq!((secure.policy, secure.shuffle, secure.mutate), (Policy::Stock, Shuffle::Off, None));
+        assert_eq!(secure.report, Destination::Off);
+        let tricked = to_file(folder.path().join("r"), secure);
+        assert_eq!(tricked.deliver(&report(), 1), None);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(!is_secure_process());
+    }
 }

@@ -7,28 +7,22 @@
 //!   everything through, as under `stock`. Going on with the default policy would look like a measurement of what
 //!   was asked.
 //! - **The environment may belong to somebody else.** In a process that runs with more rights than its caller
-//!   (setuid, file capabilities), the variables are the caller's and the rights are not. There the layer ignores
-//!   them all, passes everything through and writes nothing.
+//!   (setuid, file capabilities), the variables are the caller's and the rights are not. There the layer takes
+//!   [`Settings::inert`]: it passes everything through and writes nothing.
 //!
 //! Parsing is a pure function of a lookup, so that the tests never touch the process's real environment. The
 //! variables themselves are data, in [`variables`], shared with `zinc-barrier variables`.
 
-mod destination;
-pub mod elsewhere;
-pub mod variables;
-
-use std::ffi::{OsStr, OsString};
-use std::fmt;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::output::Output;
 use zinc_hazard::Policy;
-pub use zinc_report::{OutOfBounds, Ranges};
 
-pub use destination::{Destination, report_path};
-pub use elsewhere::Elsewhere;
-use variables::{self as var, Variable};
+use crate::elsewhere::Elsewhere;
+use crate::shuffle::Shuffle;
+use crate::variables::{self as var, Variable};
+use crate::{OutOfBounds, Ranges, number, printable};
 
 /// The policy where none is named.
 pub const DEFAULT_POLICY: Policy = Policy::AliasOnly;
@@ -44,6 +38,34 @@ pub const DEFAULT_GRANULE: u64 = 64;
 
 /// The largest granule: beyond it everything would overlap everything, and address arithmetic must not overflow.
 pub const MAX_GRANULE: u64 = 1 << 20;
+
+/// Where the report goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// Nowhere.
+    Off,
+    /// A table on stderr.
+    Stderr,
+    /// JSON in a file. The path is a template: `%p` is the process, `%i` its program, `%d` the device's number in it, `%%` a
+    /// percent sign.
+    File(PathBuf),
+}
+
+impl Destination {
+    /// The value of the variable.
+    fn from_value(value: OsString) -> Destination {
+        match value.to_str() {
+            Some("off") => Destination::Off,
+            Some("stderr") => Destination::Stderr,
+            _ => Destination::File(PathBuf::from(value)),
+        }
+    }
+
+    /// Returns true if a later report replaces an earlier one.
+    pub fn is_file(&self) -> bool {
+        matches!(self, Destination::File(_))
+    }
+}
 
 /// All that can be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,8 +102,6 @@ pub struct Settings {
     pub granule: u64,
     /// The process has more rights than its caller: write nothing anywhere, not even warnings.
     pub silent: bool,
-    /// Where warnings and tables go.
-    pub output: Output,
 }
 
 impl Default for Settings {
@@ -103,29 +123,11 @@ impl Default for Settings {
             capture: None,
             granule: DEFAULT_GRANULE,
             silent: false,
-            output: Output::default(),
         }
     }
 }
 
 impl Settings {
-    /// What holds in this process; the warnings are lines for stderr.
-    ///
-    /// In a process with more rights than its caller, and where `DISABLE_ZINC_BARRIER` is set, the result is
-    /// [`Settings::inert`] without any warning, whatever else the environment holds. `elsewhere` finds what variables that
-    /// are not set leave open.
-    pub fn in_force(elsewhere: impl FnOnce() -> Elsewhere) -> (Settings, Vec<String>) {
-        // A loader keeps an implicit layer out when its manifest's variable says so, but not an explicit one that
-        // VK_INSTANCE_LAYERS names. Whoever sets the variable wants the layer gone: then it is as good as gone.
-        let disabled = std::env::var_os(var::DISABLE).is_some();
-        if is_secure_process() || disabled {
-            (Settings::inert(), Vec::new())
-        } else {
-            let (settings, warnings) = Settings::from_environment(&elsewhere());
-            (Settings { output: Output::keep(), ..settings }, warnings)
-        }
-    }
-
     /// What this process's environment asks for, and `elsewhere` where it leaves something open; and one line for each
     /// thing that cannot be honoured.
     pub fn from_environment(elsewhere: &Elsewhere) -> (Settings, Vec<String>) {
@@ -174,7 +176,6 @@ impl Settings {
             capture: reader.set(&var::CAPTURE).filter(|path| path != "off" && path != "0").map(PathBuf::from),
             granule: reader.text(&var::GRANULE, granule).unwrap_or(default.granule),
             silent: false,
-            output: default.output,
         };
         let mut warnings = reader.faults;
         if !warnings.is_empty() {
@@ -212,51 +213,6 @@ pub fn unknown_variables(names: impl IntoIterator<Item = OsString>) -> Vec<Strin
         .collect()
 }
 
-/// Whether this process runs with more rights than whoever started it.
-pub fn is_secure_process() -> bool {
-    // SAFETY: getauxval reads a table that the kernel wrote before the program began; any argument is allowed.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
-}
-
-/// The order in which operations are issued wherever the emitted barriers leave it free.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Shuffle {
-    /// As recorded.
-    #[default]
-    Off,
-    /// Last first.
-    Reverse,
-    /// Permuted by a generator that starts from this seed.
-    Seed(u64),
-}
-
-impl fmt::Display for Shuffle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Shuffle::Off => f.pad("off"),
-            Shuffle::Reverse => f.pad("reverse"),
-            Shuffle::Seed(seed) => f.pad(&seed.to_string()),
-        }
-    }
-}
-
-/// A word that is no order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a shuffle is off, reverse, or a seed from 0 to 18446744073709551615")]
-pub struct UnknownShuffle;
-
-impl FromStr for Shuffle {
-    type Err = UnknownShuffle;
-
-    fn from_str(s: &str) -> Result<Shuffle, UnknownShuffle> {
-        match s {
-            "off" => Ok(Shuffle::Off),
-            "reverse" => Ok(Shuffle::Reverse),
-            _ => number(s).map(Shuffle::Seed).ok_or(UnknownShuffle),
-        }
-    }
-}
-
 /// Looks variables up and keeps a line for each one that cannot be honoured.
 struct Reader<L> {
     lookup: L,
@@ -283,11 +239,6 @@ impl<L: Fn(&str) -> Option<OsString>> Reader<L> {
     }
 }
 
-fn number(s: &str) -> Option<u64> {
-    // u64's own parser would also take a leading plus.
-    s.parse().ok().filter(|_| s.bytes().all(|b| b.is_ascii_digit()))
-}
-
 fn switch(s: &str) -> Option<bool> {
     match s {
         "1" => Some(true),
@@ -306,22 +257,6 @@ fn ranges(s: &str) -> Option<Ranges> {
 
 fn granule(s: &str) -> Option<u64> {
     number(s).filter(|n| n.is_power_of_two() && *n <= MAX_GRANULE)
-}
-
-/// Text of the user's for a message: no character that could break the line or steer a terminal.
-pub(crate) fn printable(value: &OsStr) -> String {
-    value.to_string_lossy().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
-/// Where a report goes, in the words of the variable.
-impl Destination {
-    fn from_value(value: OsString) -> Destination {
-        match value.to_str() {
-            Some("off") => Destination::Off,
-            Some("stderr") => Destination::Stderr,
-            _ => Destination::File(PathBuf::from(value)),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use zinc_report::api_version_text;
 
-use super::overrides::{self, Override};
-use super::probe::{self, Loader, Seen};
-use super::search::Search;
-use crate::manifest::{Found, Kind, LAYER_NAME, NEGOTIATE};
-use crate::settings::variables::{DISABLE, ENABLE};
-use crate::settings::{Elsewhere, Settings, printable};
+use crate::overrides::{self, Override};
+use crate::probe::{self, Loader, Seen};
+use zinc_settings::manifest::{Found, Kind, LAYER_NAME, NEGOTIATE};
+use zinc_settings::search::Search;
+use zinc_settings::variables::{DISABLE, ENABLE};
+use zinc_settings::{Elsewhere, Settings, printable};
 
 /// All that the doctor looks at.
 #[derive(Debug)]
@@ -69,8 +69,7 @@ impl Facts {
             by_switch: probe::in_child(&[(ENABLE, "1".into())])?,
             variables: variables(&search, &manifests),
             overrides: overrides::find(&search),
-            // SAFETY: without an application there is no list.
-            settings: Settings::from_environment(&unsafe { Elsewhere::find(std::ptr::null()) }).1,
+            settings: Settings::from_environment(&Elsewhere::of_file()).1,
             manifests,
         })
     }

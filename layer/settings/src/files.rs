@@ -11,6 +11,9 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+/// How many names are tried for a file that is not finished.
+const TRIES: usize = 1 << 16;
+
 /// A file that could not be written, read or removed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what} {}: {why}", path.display())]
@@ -60,7 +63,7 @@ fn write_whole_io(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
             // A pipe without a reader must neither block nor end the process.
             let mut options = File::options();
             let file = options.write(true).append(special).custom_flags(libc::O_NONBLOCK).open(path)?;
-            return crate::output::write_all(file.as_fd(), bytes);
+            return crate::writing::write_all(file.as_fd(), bytes);
         }
         Ok(_) => fs::canonicalize(path)?,
         Err(why) if why.kind() == io::ErrorKind::NotFound => path.to_path_buf(),
@@ -71,12 +74,57 @@ fn write_whole_io(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         Some(_) => Path::new("."),
         None => return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no name of a file")),
     };
-    // Opened here and not by tempfile, which would put its own path, of which the user knows nothing, into errors.
-    let open = |path: &Path| File::options().write(true).create_new(true).mode(mode).open(path);
-    let mut file = tempfile::Builder::new().prefix(".zinc_barrier-").suffix(".tmp").make_in(folder, open)?;
-    file.as_file_mut().write_all(bytes)?;
-    file.persist(&target).map_err(|why| why.error)?;
-    Ok(())
+    let mut unfinished = Unfinished::new(folder, mode)?;
+    unfinished.file.write_all(bytes)?;
+    unfinished.becomes(&target)
+}
+
+/// A file under a name that no other has. Dropped before it has its final name, it is removed.
+struct Unfinished {
+    /// `None` once it has its final name: a file that gets the old one then is another's.
+    path: Option<PathBuf>,
+    file: File,
+}
+
+impl Unfinished {
+    /// Makes an empty file in `folder`, with permissions `mode` less the umask.
+    fn new(folder: &Path, mode: u32) -> io::Result<Unfinished> {
+        let names = std::iter::repeat_with(|| {
+            let random: String = std::iter::repeat_with(fastrand::alphanumeric).take(6).collect();
+            format!(".zinc_barrier-{random}.tmp")
+        });
+        Unfinished::of_names(folder, mode, &mut names.take(TRIES))
+    }
+
+    /// The same under the first of `names` that is free.
+    fn of_names(folder: &Path, mode: u32, names: &mut dyn Iterator<Item = String>) -> io::Result<Unfinished> {
+        for path in names.map(|name| folder.join(name)) {
+            match File::options().write(true).create_new(true).mode(mode).open(&path) {
+                Ok(file) => return Ok(Unfinished { path: Some(path), file }),
+                Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(why) => return Err(why),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Puts it at `target`, in the place of what is there.
+    fn becomes(mut self, target: &Path) -> io::Result<()> {
+        if let Some(path) = &self.path {
+            fs::rename(path, target)?;
+        }
+        self.path = None;
+        Ok(())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // What cannot be removed stays; the error on its way out says what went wrong.
+            let _ = fs::remove_file(path);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -110,5 +158,31 @@ mod tests {
             format!("cannot write {}: No such file or directory (os error 2)", path.display())
         );
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_that_does_not_get_its_name_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let taken = folder.path().join("folder");
+        fs::create_dir_all(taken.join("not empty")).unwrap();
+        let mut unfinished = Unfinished::new(folder.path(), 0o644).unwrap();
+        unfinished.file.write_all(b"half").unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        unfinished.becomes(&taken).unwrap_err();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_of_the_same_name_is_not_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a"), "another's").unwrap();
+        let mut names = ["a", "b"].map(String::from).into_iter();
+        let unfinished = Unfinished::of_names(folder.path(), 0o644, &mut names).unwrap();
+        assert_eq!(unfinished.path.as_deref(), Some(&*folder.path().join("b")));
+        let mut none = std::iter::once("a".to_string());
+        let why = Unfinished::of_names(folder.path(), 0o644, &mut none).err().unwrap();
+        assert_eq!(why.kind(), io::ErrorKind::AlreadyExists);
+        drop(unfinished);
+        assert_eq!(fs::read(folder.path().join("a")).unwrap(), b"another's");
     }
 }

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::files::{self, FileError};
-use crate::manifest::{self, FILE_NAME, Kind, LIBRARY_NAME};
+use zinc_settings::files::{self, FileError};
+use zinc_settings::manifest::{self, FILE_NAME, Kind, LIBRARY_NAME};
 
 const RECEIPT: &str = "folders-made-by-install.json";
 

@@ -62,7 +62,7 @@ pub fn explain(arguments: &Explain) -> Result<String> {
         let longest = (0..lines.len()).max_by_key(|n| lines[*n].operations.len()).unwrap_or(0);
         let number = arguments.stretch.unwrap_or(longest);
         let picture = picture::draw(&lines[number]).with_context(|| format!("stretch {number}"))?;
-        crate::files::write_whole(svg, picture.svg.as_bytes(), 0o666)
+        zinc_settings::files::write_whole(svg, picture.svg.as_bytes(), 0o666)
             .with_context(|| format!("cannot write {}", svg.display()))?;
         let _ = writeln!(
             text,
@@ -191,8 +191,8 @@ fn one(number: usize, line: &Line) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::{Journal, What};
-    use crate::trace;
+    use zinc_barrier::journal::{Journal, What};
+    use zinc_barrier::trace;
     use zinc_hazard::{Access, Barrier, MemoryId, Nature, Policy, Range};
 
     /// Two chains of three dispatches, one recorded after the other, a barrier after each dispatch.

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::search::Search;
-use crate::manifest::{self, Kind};
+use zinc_settings::manifest::{self, Kind};
+use zinc_settings::search::Search;
 
 const SETTINGS: &str = "vulkan/loader_settings.d/vk_loader_settings.json";
 const OVERRIDE: &str = "VK_LAYER_LUNARG_override";

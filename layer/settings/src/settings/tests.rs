@@ -2,27 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStringExt;
-use std::path::Path;
-
-use zinc_report::{Device, DeviceType, Report};
 
 use super::*;
+use crate::variables;
 
 fn read<const N: usize>(pairs: [(&str, &str); N]) -> (Settings, Vec<String>) {
     let map: BTreeMap<String, OsString> = pairs.map(|(k, v)| (k.to_string(), v.into())).into();
     Settings::from_lookup(|name| map.get(name).cloned())
-}
-
-fn report() -> Report {
-    let device = Device {
-        name: "a device".into(),
-        driver: "a driver".into(),
-        driver_version: "1".into(),
-        api_version: "1.3.0".into(),
-        device_type: DeviceType::Cpu,
-        number: 2,
-    };
-    Report::new("0.1.0", device, "stock", true)
 }
 
 #[test]
@@ -50,7 +36,6 @@ fn every_variable_sets_its_field() {
     ]);
     assert_eq!(warnings, Vec::<String>::new());
     let expected = Settings {
-        output: Default::default(),
         policy: Policy::Every,
         shuffle: Shuffle::Seed(u64::MAX),
         mutate: Some(0),
@@ -162,62 +147,4 @@ fn a_misspelt_variable_is_named_and_others_are_left_alone() {
     let warnings = unknown_variables(names.map(OsString::from));
     let [only] = &warnings[..] else { panic!("{warnings:?}") };
     assert!(only.starts_with("ZINC_BARRIER_SHUFLE ") && only.contains("ZINC_BARRIER_SHUFFLE"), "{only}");
-}
-
-#[test]
-fn shuffles_print_as_they_are_typed() {
-    for text in ["off", "reverse", "0", "42"] {
-        assert_eq!(text.parse::<Shuffle>().unwrap().to_string(), text);
-    }
-}
-
-#[test]
-fn a_report_path_names_the_process_and_the_device() {
-    let path = |template: &str| report_path(Path::new(template), 71, 99, 2).display().to_string();
-    assert_eq!(path("/r/%p-%d.json"), "/r/71-2.json");
-    assert_eq!(path("%p-%i-%d%"), "71-99-2%");
-    assert_eq!(path("plain"), "plain");
-    assert_eq!(path("100%%p%x%"), "100%p%x%");
-}
-
-#[test]
-fn a_report_appears_whole_under_its_name_and_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let settings =
-        Settings { report: Destination::File(folder.path().join("r%d.json")), ..Settings::default() };
-    assert_eq!(settings.deliver(&report(), 1), Some(folder.path().join("r2.json")));
-    assert_eq!(
-        settings.deliver(&report(), 1),
-        Some(folder.path().join("r2.json")),
-        "a second time replaces it"
-    );
-    let text = std::fs::read_to_string(folder.path().join("r2.json")).unwrap();
-    let mut expected = report();
-    expected.add_standard_notes();
-    assert_eq!(Report::from_json(&text).unwrap(), expected);
-    assert!(!expected.notes.is_empty());
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-}
-
-#[test]
-fn a_report_that_cannot_be_written_is_no_panic() {
-    let folder = tempfile::tempdir().unwrap();
-    for path in
-        [folder.path().join("missing/r.json"), folder.path().to_path_buf(), "".into(), "/dev/full".into()]
-    {
-        let settings = Settings { report: Destination::File(path.clone()), ..Settings::default() };
-        assert_eq!(settings.deliver(&report(), 1), None, "{}", path.display());
-    }
-}
-
-#[test]
-fn a_process_with_more_rights_than_its_caller_is_passed_through_in_silence() {
-    let folder = tempfile::tempdir().unwrap();
-    let secure = Settings::inert();
-    assert_eq!((secure.policy, secure.shuffle, secure.mutate), (Policy::Stock, Shuffle::Off, None));
-    assert_eq!(secure.report, Destination::Off);
-    let tricked = Settings { report: Destination::File(folder.path().join("r")), ..secure };
-    assert_eq!(tricked.deliver(&report(), 1), None);
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-    assert!(!is_secure_process());
 }

@@ -16,7 +16,7 @@ use ash::vk;
 use serde_json::{Value, json};
 use zinc_report::{DeviceType, api_version_text};
 
-use crate::manifest::LIBRARY_NAME;
+use zinc_settings::manifest::LIBRARY_NAME;
 
 /// How long a child may take; a driver that compiles its first shaders may be slow, but not this slow.
 const PATIENCE: Duration = Duration::from_secs(60);
