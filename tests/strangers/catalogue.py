@@ -154,7 +154,8 @@ def on_a_display(options, missing):
         Application("Godot", versions["godot"], display + godot, ITS_OWN_DRIVER,
                     lambda line: line.startswith(("picture ", "middle ")), files=HERE / "scene_godot", why=IMAGES),
         Application("GTK", versions["libgtk-4-1"], [*display, sys.executable, str(HERE / "page_gtk.py"), start, "{scratch}"],
-                    ITS_OWN_DRIVER, draws=True, why="it draws, and hardly asks for barriers but those of images",
+                    ITS_OWN_DRIVER, draws=True,
+                    why="it draws; a barrier stays where a command without a model comes next, or at a flush point",
                     blind="shuffle moves dispatches and it has none, and lavapipe executes in order"),
     ]
 
