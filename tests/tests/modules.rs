@@ -17,6 +17,7 @@ const KNOTS: &[(&str, &[&str], &str)] = &[
         &[
             "abi",
             "addresses",
+            "application",
             "bindings",
             "capture",
             "commands",
@@ -27,6 +28,7 @@ const KNOTS: &[(&str, &[&str], &str)] = &[
             "footprint",
             "hooks",
             "images",
+            "in_force",
             "labels",
             "layouts",
             "mappings",

@@ -5,6 +5,8 @@ use ash::vk;
 use serde_json::json;
 use std::ffi::CStr;
 use std::path::Path;
+use zinc_settings::manifest::write_explicit_dir;
+use zinc_settings::variables::{ENABLE, POLICY, REPORT as REPORT_TO};
 
 /// The layer's name.
 const LAYER: &CStr = c"zinc_barrier";
@@ -22,15 +24,11 @@ pub const PART: u64 = 256;
 /// When the folder can't be written.
 pub fn prepare(folder: &Path, layer: &Path, driver: Option<&Path>, policy: &str) -> Result<()> {
     let absolute = |path: &Path| std::path::absolute(path).context("no current folder");
-    let manifest = json!({ "file_format_version": "1.2.0", "layer": {
-        "name": LAYER.to_string_lossy(), "type": "GLOBAL", "library_path": absolute(layer)?,
-        "api_version": "1.3.0", "implementation_version": "1", "description": "measured",
-    } });
-    std::fs::write(folder.join("layer.json"), manifest.to_string()).context("cannot write a manifest")?;
+    write_explicit_dir(folder, layer)?;
     let mut variables = vec![
         ("VK_LAYER_PATH", folder.as_os_str().to_owned()),
-        ("ZINC_BARRIER_POLICY", policy.into()),
-        ("ZINC_BARRIER_REPORT", folder.join(REPORT).into()),
+        (POLICY.name, policy.into()),
+        (REPORT_TO.name, folder.join(REPORT).into()),
         // Mesa's layer would sort the devices, in one arm as in the other.
         ("NODEVICE_SELECT", "1".into()),
     ];
@@ -50,7 +48,7 @@ pub fn prepare(folder: &Path, layer: &Path, driver: Option<&Path>, policy: &str)
     // SAFETY: as above. An implicit installation of the layer would be in both arms.
     unsafe {
         std::env::remove_var("VK_INSTANCE_LAYERS");
-        std::env::remove_var("ZINC_BARRIER");
+        std::env::remove_var(ENABLE);
     }
     Ok(())
 }

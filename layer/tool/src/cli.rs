@@ -13,11 +13,11 @@ use anyhow::{Context, Result};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use zinc_hazard::Policy;
 use zinc_report::Report;
+use zinc_settings::manifest::LAYER_NAME;
+use zinc_settings::variables;
 
 use crate::places::{self, Places};
 use crate::{doctor, explain, probe};
-use zinc_settings::manifest::LAYER_NAME;
-use zinc_settings::variables;
 
 const EXAMPLES: &str = "\
 How to put the layer between a program and the driver:
@@ -44,6 +44,10 @@ Examples:
 'zinc-barrier variables' lists every setting. To validate what the layer emits, name it first:
   VK_INSTANCE_LAYERS=zinc_barrier:VK_LAYER_KHRONOS_validation PROGRAM";
 
+/// What the help begins with: it is the layer that people look for.
+const ABOUT: &str =
+    "The Vulkan layer zinc_barrier: drops pipeline barriers that no pair of accesses needs, and counts the rest";
+
 const COMPLETIONS: &str = "\
   zinc-barrier completions bash > ~/.local/share/bash-completion/completions/zinc-barrier
   zinc-barrier completions zsh > ~/.zfunc/_zinc-barrier      (a folder of fpath)
@@ -51,7 +55,7 @@ const COMPLETIONS: &str = "\
 
 /// The Vulkan layer zinc_barrier: drops pipeline barriers that no two accesses need, and counts the rest.
 #[derive(Parser)]
-#[command(name = "zinc-barrier", version = env!("ZINC_BUILD_VERSION"), about, after_help = EXAMPLES)]
+#[command(name = "zinc-barrier", version = env!("ZINC_BUILD_VERSION"), about = ABOUT, after_help = EXAMPLES)]
 struct Command {
     #[command(subcommand)]
     what: What,
@@ -277,6 +281,7 @@ mod tests {
             assert!(help.contains(words), "{words} is missing in\n{help}");
         }
         assert!(!help.contains("probe"), "{help}");
+        assert!(help.starts_with("The Vulkan layer zinc_barrier: "), "{help}");
     }
 
     #[test]

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use zinc_report::api_version_text;
-
-use crate::overrides::{self, Override};
-use crate::probe::{self, Loader, Seen};
 use zinc_settings::manifest::{Found, Kind, LAYER_NAME, NEGOTIATE};
 use zinc_settings::search::Search;
 use zinc_settings::variables::{DISABLE, ENABLE};
 use zinc_settings::{Elsewhere, Settings, printable};
+
+use crate::overrides::{self, Override};
+use crate::probe::{self, Loader, Seen};
 
 /// All that the doctor looks at.
 #[derive(Debug)]

@@ -10,7 +10,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-
 use zinc_settings::manifest::{self, Kind};
 use zinc_settings::search::Search;
 

@@ -13,7 +13,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-
 use zinc_settings::files::{self, FileError};
 use zinc_settings::manifest::{self, FILE_NAME, Kind, LIBRARY_NAME};
 

@@ -15,7 +15,6 @@ use anyhow::{Context, Result};
 use ash::vk;
 use serde_json::{Value, json};
 use zinc_report::{DeviceType, api_version_text};
-
 use zinc_settings::manifest::LIBRARY_NAME;
 
 /// How long a child may take; a driver that compiles its first shaders may be slow, but not this slow.
