@@ -45,8 +45,7 @@ Examples:
   VK_INSTANCE_LAYERS=zinc_barrier:VK_LAYER_KHRONOS_validation PROGRAM";
 
 /// What the help begins with: it is the layer that people look for.
-const ABOUT: &str =
-    "The Vulkan layer zinc_barrier: drops pipeline barriers that no pair of accesses needs, and counts the rest";
+const ABOUT: &str = "The Vulkan layer zinc_barrier: drops pipeline barriers that no pair of accesses needs, and counts the rest";
 
 const COMPLETIONS: &str = "\
   zinc-barrier completions bash > ~/.local/share/bash-completion/completions/zinc-barrier
