@@ -75,6 +75,11 @@ pub fn packets() -> PathBuf {
     find("libzinc_packets.so")
 }
 
+/// The library that starts on a shim what a script starts.
+pub fn start() -> PathBuf {
+    find("libzinc_start.so")
+}
+
 /// The example of `zinc-reflect` that runs captured dispatches with shaders that log their accesses.
 pub fn checked() -> PathBuf {
     find("examples/checked")

@@ -21,6 +21,7 @@ fn built(folder: &Path) -> PathBuf {
         (artefacts::engine(), "engine"),
         (artefacts::layer(), "libzinc_barrier.so"),
         (artefacts::packets(), "libzinc_packets.so"),
+        (artefacts::start(), "libzinc_start.so"),
     ] {
         symlink(file, from.join(name)).unwrap();
     }

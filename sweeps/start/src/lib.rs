@@ -13,8 +13,8 @@
 //! It must load into any C library, so it uses nothing of a new one. Where it can't find out how it was started, it says so and lets the program go on, which then finds no device: the
 //! manifest that the environment names is of a driver that cannot be loaded there.
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-compile_error!("zinc-start is for x86-64 Linux with glibc; build the other crates with -p or --exclude");
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+compile_error!("zinc-start is for Linux with glibc; build the other crates with -p or --exclude");
 
 use std::ffi::{CStr, CString, OsStr, OsString, c_void};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
