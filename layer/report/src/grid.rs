@@ -27,7 +27,8 @@ impl Grid {
 
     fn widths(&self) -> Vec<usize> {
         let column = |i: usize| self.rows.iter().filter_map(move |row| row.get(i));
-        (0..self.rows[0].len()).map(|i| column(i).map(|cell| cell.width()).max().unwrap_or(0)).collect()
+        // One at least, so that a column without text is one.
+        (0..self.rows[0].len()).map(|i| column(i).map(|cell| cell.width()).fold(1, usize::max)).collect()
     }
 }
 
