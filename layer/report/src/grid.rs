@@ -74,6 +74,13 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_column_of_empty_cells_has_room_for_one_character() {
+        let mut grid = Grid::new(&["a", ""]);
+        grid.add_row(["1".into(), String::new()]);
+        assert_eq!(grid.to_string(), "| a |   |\n|---|---|\n| 1 |   |");
+    }
+
     proptest! {
         /// The judge that others wrote.
         #[test]
