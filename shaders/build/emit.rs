@@ -34,7 +34,7 @@ pub fn list(kernels: &[Kernel]) -> String {
 /// The module of a family of kernels.
 pub fn family(family: &Family, kernels: &[&Kernel]) -> String {
     let names: Vec<String> = kernels.iter().map(|kernel| kernel.name.to_uppercase()).collect();
-    let docs = joined(&names, |name| format!("[`{name}`](super::{name})"));
+    let docs = joined(&names, |name| format!("[`{name}`]"));
     let constants = constants(&family.constants);
     let push = record("Push constants.", "Push", &family.push, |Field { name, kind }| {
         (format!("`{name}`."), name.clone(), rust(*kind).to_owned())
