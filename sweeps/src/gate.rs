@@ -52,7 +52,7 @@ impl Probe {
 pub enum Gate {
     /// Every bit of every logit vector, by digest.
     Bits,
-    /// Perplexity, finite and within [`PERPLEXITY_TOLERANCE`].
+    /// Perplexity, finite and within [`PERPLEXITY_TOLERANCE`](crate::differences::PERPLEXITY_TOLERANCE).
     Perplexity,
     /// What an application prints, by digest.
     Output,
